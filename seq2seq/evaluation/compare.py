@@ -79,7 +79,6 @@ class Comparison:
     systems: list[str]
     folders: list[str]  # the folder of each system's record
     tests: list[SystemScore]  # all systems for the first score, then all for the next
-    wins: list[list[int]]  # [i][j]: sentences that system i translates better than j, by chrF2
     differences: list[Sentence]  # whose translations differ most in chrF2
 
 
@@ -109,7 +108,6 @@ def compare(
         systems=[system.name for system in systems],
         folders=[str(system.path.parent) for system in systems],
         tests=[test for name in scores for test in _tests(systems, name)],
-        wins=[[int((one > other).sum()) for other in chrf_SN] for one in chrf_SN],
         differences=[
             Sentence(
                 row + 1,
@@ -237,13 +235,6 @@ def _lines(found: Comparison) -> Iterator[str]:
     yield f"paired bootstrap and by approximate randomisation; * = below {SIGNIFICANT} by both."
     yield ""
     yield from markdown_table(score_rows(found))
-    yield ""
-    yield "Sentences that the system of the row translates better than that of the column (chrF2):"
-    yield ""
-    rows = [[name, *map(str, own)] for name, own in zip(found.systems, found.wins, strict=True)]
-    for number, row in enumerate(rows):
-        row[number + 1] = "-"
-    yield from markdown_table([["", *found.systems], *rows])
     if found.differences:
         yield ""
         yield "## Sentences that differ most"

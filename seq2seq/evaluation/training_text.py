@@ -20,7 +20,6 @@ from seq2seq.files import read_json
 
 MAX_AUTO_PAIRS = 2_000_000  # read in some 20 s; a larger training text is only read on request
 SHOWN = 5  # examples of shared sources in the record
-NGRAM = 13  # so many equal words in a row are hardly chance (Brown et al. 2020, appendix C)
 WORD = re.compile(r"\w+")
 
 
@@ -31,7 +30,6 @@ class Shared:
     pairs_read: int  # of the training text
     sources: list[bool]  # whether the training text has the source
     pairs: list[bool]  # whether the training text has the source with the reference
-    ngrams: list[bool]  # whether a training source has NGRAM successive words of the source
     rarest: list[int]  # how often the rarest word of the source occurs in the training sources
 
     def record(self, name: str, sources: Sequence[str]) -> dict[str, Any]:
@@ -42,7 +40,6 @@ class Shared:
             "training_pairs": self.pairs_read,
             "sources": sum(self.sources),
             "pairs": sum(self.pairs),
-            "ngrams": sum(self.ngrams),
             "examples": examples[:SHOWN],
         }
 
@@ -56,23 +53,14 @@ def compare(training: Iterable[Pair], sources: Sequence[str], references: Sequen
     words = [WORD.findall(source.lower()) for source in sources]
     wanted_sources, wanted_pairs = {source for source, _ in keys} - {0}, set(keys)
     counts = dict.fromkeys((word for own in words for word in own), 0)
-    grams = [{tuple(own[i : i + NGRAM]) for i in range(len(own) - NGRAM + 1)} for own in words]
-    wanted_grams = set().union(*grams)
-    seen_grams: set[tuple[str, ...]] = set()
     seen_sources: set[int] = set()
     seen_pairs: set[tuple[int, int]] = set()
     read = 0
     for source, target in tqdm(training, desc="reading training text", unit="pair", disable=None):
         read += 1
-        known: list[str] = []  # the latest successive words that the test set has, too
         for word in WORD.findall(source.lower()):
-            if word not in counts:
-                known.clear()
-                continue
-            counts[word] += 1
-            known.append(word)
-            if len(known) >= NGRAM and (gram := tuple(known[-NGRAM:])) in wanted_grams:
-                seen_grams.add(gram)
+            if word in counts:
+                counts[word] += 1
         key = text_key(source)
         if key in wanted_sources:
             seen_sources.add(key)
@@ -83,7 +71,6 @@ def compare(training: Iterable[Pair], sources: Sequence[str], references: Sequen
         read,
         [source in seen_sources for source, _ in keys],
         [pair in seen_pairs for pair in keys],
-        [not seen_grams.isdisjoint(own) for own in grams],
         [min((counts[word] for word in own), default=0) for own in words],
     )
 

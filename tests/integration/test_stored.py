@@ -47,6 +47,7 @@ GONE: dict[tuple[str, str], str] = {
     **{("yaml of benchmark_decode", name): f"a call for each, with {now}"
        for name, now in {"precisions": "precision=", "beams": "beam=", "batches": "batch=",
                          "repeats": "scripts/benchmarks/compare.py"}.items()},
+    ("json of compare.py --output X.json", "wins"): "differences, the sentences themselves",
     ("files of an evaluation", "groups.tsv"): "the breakdowns of evaluation.json",
     **{("json of evaluation.json", f"files.groups{field}"): "the breakdowns"
        for field in ("", ".fingerprint", ".path")},

@@ -74,14 +74,11 @@ def test_no_difference_is_not_significant(runs, tmp_path):
         assert not test.significant
 
 
-def test_wins_and_differences_are_by_chrf(compared):
+def test_differences_are_by_chrf(compared):
     chrf = [
         [sacrebleu.sentence_chrf(*pair).score for pair in zip(own, zip(REFERENCES), strict=True)]
         for own in (GOOD, BAD)
     ]
-    better = [sum(a > b for a, b in zip(x, y, strict=True)) for x, y in (chrf, chrf[::-1])]
-    assert compared.wins == [[0, better[0]], [better[1], 0]]
-    assert better[0] > better[1] > 0
     spread = [abs(a - b) for a, b in zip(*chrf, strict=True)]
     assert [spread[one.line - 1] for one in compared.differences] == sorted(
         (value for value in spread if value), reverse=True

@@ -15,7 +15,6 @@ from seq2seq.errors import ConfigError, DataError, RunError
 from seq2seq.evaluation.evaluate import evaluate
 from seq2seq.evaluation.metrics import corpus_scores
 from seq2seq.evaluation.record import Evaluation
-from seq2seq.evaluation.training_text import compare
 
 HYPOTHESES = ["La maison est grande.", "Un homme lit lit lit lit.", "", "Deux chats dorment"]
 
@@ -52,13 +51,6 @@ def test_groups_hold_all_sentences_and_their_own_scores(tmp_path):
     own = corpus_scores([HYPOTHESES[i] for i in short], [REFERENCES[i] for i in short])
     expected = {score.name: score.value for score in own if score.name in ("BLEU", "chrF2")}
     assert breakdown.groups[0].scores == expected
-
-
-def test_thirteen_words_in_a_row_are_found_in_other_sentences():
-    row = " ".join(f"word{n}" for n in range(13))
-    training = [(f"so: {row}, they said", "x"), (f"word1 {row.replace('word6', 'other')}", "y")]
-    tests = [f"{row.upper()}!", f"and {row[:-2]}", row.replace("word6", "more"), "short"]
-    assert compare(training, tests, tests).ngrams == [True, False, False, False]
 
 
 def test_what_is_not_known_is_said(tmp_path):

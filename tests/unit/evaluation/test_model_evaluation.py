@@ -84,7 +84,7 @@ def test_the_prepared_training_text_is_found_in_the_cache(run, corpus, tmp_path)
     record = evaluate(settings(run, corpus))
     assert record.overlap == {
         "training_text": next((tmp_path / "cache" / "corpora").iterdir()).name,
-        "training_pairs": 3, "sources": 1, "pairs": 1, "ngrams": 0, "examples": ["a man reads"],
+        "training_pairs": 3, "sources": 1, "pairs": 1, "examples": ["a man reads"],
     }  # fmt: skip
     (note,) = [note for note in record.notes if "training" in note]
     assert note.startswith("1 of 3 sources are in the training text (1 of them with the same")
