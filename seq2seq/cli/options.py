@@ -115,22 +115,25 @@ def number(text: str) -> float:
     return value
 
 
+def values_of(options: Checked) -> Iterator[tuple[Field[Any], Any]]:
+    """Yield the field and the value of each option, including those of groups."""
+    for part in (options, *(getattr(options, name) for name in groups_of(type(options)))):
+        for one in options_of(type(part)):
+            yield one, getattr(part, one.name)
+
+
 def flat(options: Checked) -> dict[str, Any]:
     """Return the values of all options, including those of groups, by the names of the fields."""
-    found: dict[str, Any] = {}
-    for name, value in vars(options).items():
-        found |= flat(value) if isinstance(value, Checked) else {name: value}
-    return found
+    return {one.name: value for one, value in values_of(options)}
 
 
 def given(options: Checked) -> set[str]:
     """Return the flags of the given options, without those whose value switches the option off."""
-    found = {
+    return {
         flag_of(one)
-        for one in options_of(type(options))
-        if getattr(options, one.name) not in (default_of(one), one.metadata.get("off"))
+        for one, value in values_of(options)
+        if value not in (default_of(one), one.metadata.get("off"))
     }
-    return found.union(*(given(getattr(options, name)) for name in groups_of(type(options))))
 
 
 class Parser(argparse.ArgumentParser):
@@ -182,9 +185,11 @@ class Command(Generic[Settings]):
             vars(parsed)[several[0]].extend(map(kind, texts))
         else:
             rest.extend(texts)
-        found = _built(self.schema, vars(parsed))
-        problems = [*_unknown(rest, flags.values())]
-        problems += [_in_flags(problem, flags) for problem in _problems(found)]
+        groups = {name: _built(one, vars(parsed)) for name, one in groups_of(self.schema).items()}
+        found = _built(self.schema, vars(parsed) | groups)
+        parts: list[Checked] = [*groups.values(), found]
+        wrong = [problem for part in parts for problem in part.problems()]
+        problems = [*_unknown(rest, flags.values()), *(_in_flags(one, flags) for one in wrong)]
         if problems:
             raise ConfigError(problems)
         return found
@@ -218,16 +223,9 @@ def _unknown(rest: list[str], flags: Iterable[str]) -> Iterator[str]:
 
 
 def _built(schema: type[Settings], values: dict[str, Any]) -> Settings:
-    """Make settings of the values of all options, without checks."""
-    own = {one.name: values[one.name] for one in options_of(schema)}
-    groups = {name: _built(kind, values) for name, kind in groups_of(schema).items()}
-    return unchecked(schema, own | groups)
-
-
-def _problems(made: Checked) -> Iterator[str]:
-    for name in groups_of(type(made)):
-        yield from _problems(getattr(made, name))
-    yield from made.problems()
+    """Make settings of those values that are theirs, without checks."""
+    names = [one.name for one in fields(schema)]  # type: ignore[arg-type]
+    return unchecked(schema, {name: values[name] for name in names})
 
 
 def _in_flags(problem: str, flags: dict[str, str]) -> str:

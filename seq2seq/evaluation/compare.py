@@ -11,13 +11,7 @@ import numpy as np
 from seq2seq.errors import RunError, command_line
 from seq2seq.evaluation.metrics import chrf_scores, statistics
 from seq2seq.evaluation.record import NAME, Evaluation, records_of
-from seq2seq.evaluation.significance import (
-    Array,
-    Scorer,
-    bootstrap,
-    bootstrap_p,
-    randomisation_p,
-)
+from seq2seq.evaluation.significance import bootstrap, bootstrap_p, randomisation_p
 from seq2seq.evaluation.texts import Texts, stored_texts
 from seq2seq.text import markdown_table
 
@@ -198,7 +192,10 @@ def _require_comparable(systems: Sequence[System], scores: Sequence[str]) -> Non
 
 def _tests(systems: Sequence[System], name: str) -> Iterator[SystemScore]:
     """Yield one score of each system; test all but the first system against the first."""
-    score, stats_SNK = _statistics(systems, name)
+    language = systems[0].record.data["language"]
+    texts = [system.texts for system in systems]
+    each = [statistics(name, own.hypotheses, own.references, language) for own in texts]
+    score, stats_SNK = each[0].score, np.stack([own.stats_NK for own in each])
     first, *others = bootstrap(score, stats_SNK)
     base, *values = (float(score(sums_K)) for sums_K in stats_SNK.sum(axis=1))
     yield SystemScore(systems[0].name, name, base)
@@ -210,16 +207,6 @@ def _tests(systems: Sequence[System], name: str) -> Iterator[SystemScore]:
                 randomisation_p(score, stats_SNK[[0, number]]),
             )
         yield SystemScore(systems[number].name, name, value, difference, *p_values)
-
-
-def _statistics(systems: Sequence[System], name: str) -> tuple[Scorer, Array]:
-    """Return a score as a function of sums over sentences, and the statistics (S, N, K) to sum."""
-    language = systems[0].record.data["language"]
-    found = [
-        statistics(name, system.texts.hypotheses, system.texts.references, language)
-        for system in systems
-    ]
-    return found[0].score, np.stack([own.stats_NK for own in found])
 
 
 def in_words(found: Comparison) -> str:

@@ -19,6 +19,7 @@ from seq2seq.bundle.find import bundle_folder, is_shipped
 from seq2seq.config import EvaluateConfig
 from seq2seq.cores import keep_freed_memory
 from seq2seq.data.fingerprint import text_fingerprint
+from seq2seq.data.prepared import prepared_pairs
 from seq2seq.data.sources import check_chosen, find_sources, without_variants
 from seq2seq.errors import DataError
 from seq2seq.evaluation.metrics import require_language
@@ -214,7 +215,7 @@ def _compare_training(
     groups = {"source words": lengths, **texts.groups}
     if isinstance(training, str):
         return replace(texts, groups=groups), {"unknown": training}
-    shared = compare(training.read(), texts.sources, texts.references)
+    shared = compare(prepared_pairs(training.folder), texts.sources, texts.references)
     groups["rarest source word in training"] = [range_of(n, COUNTS) for n in shared.rarest]
     if any(shared.sources):
         groups["in training"] = ["yes" if seen else "no" for seen in shared.sources]

@@ -4,9 +4,8 @@ sentences are in both, and how often the words of the test set occur in training
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,6 @@ from tqdm import tqdm
 from seq2seq.data.cleaning import text_key
 from seq2seq.data.corpus import Pair
 from seq2seq.data.fingerprint import cache_folder
-from seq2seq.data.prepared import prepared_pairs
 from seq2seq.files import read_json
 
 MAX_AUTO_PAIRS = 2_000_000  # read in some 20 s; a larger training text is only read on request
@@ -81,7 +79,7 @@ class TrainingText:
 
     name: str  # of its corpus
     pairs: int
-    read: Callable[[], Iterable[Pair]]  # yields the pairs that training reads, each once
+    folder: Path  # of its prepared pairs
 
 
 def text_of(run: Path, cache: str | None) -> TrainingText | str:
@@ -97,4 +95,4 @@ def text_of(run: Path, cache: str | None) -> TrainingText | str:
     folder = cache_folder(cache) / "corpora" / corpus / f"ids-{ids}"
     if not folder.exists():
         return "it is not in the cache (data.cache, or $SEQ2SEQ_CACHE)"  # no path: records travel
-    return TrainingText(corpus, pairs, partial(prepared_pairs, folder))
+    return TrainingText(corpus, pairs, folder)

@@ -153,9 +153,10 @@ WRONG = {  # command line: what it is answered, with exit code 2
         "leave it out"
         for idle in ("data=starter", "split=test", "decode.beam=5", "training_text=all")
     },
-    "evaluate hypothesis=h reference=r device=cpu training_text=t": "2 settings cannot work:\n"
+    "evaluate hypothesis=h reference=r device=cpu training_text=t": "3 settings cannot work:\n"
     "  - training_text=t is not known: choose one of: all, auto, none\n"
-    "  - device=cpu does nothing without bundle=FOLDER: leave it out",
+    "  - device=cpu does nothing without bundle=FOLDER: leave it out\n"
+    "  - training_text=t does nothing without bundle=FOLDER: leave it out",
     "evaluate model=runs/x": no_setting("model", "bundle"),
 }
 
