@@ -6,19 +6,15 @@ The benchmark runs the training itself, on the first batches that a run of these
 from __future__ import annotations
 
 import json
-import os
 import statistics
 import time
-from pathlib import Path
 
 import torch
 from torch import Tensor
 
 from benchmarks.settings import TrainBenchmarkConfig
 from seq2seq.data.datamodule import Consumer
-from seq2seq.model.build import build_model
 from seq2seq.training.callbacks.throughput import work
-from seq2seq.training.distributed import make_fabric
 from seq2seq.training.failures import plain_failures
 from seq2seq.training.hardware import (
     choose_accelerator,
@@ -28,10 +24,9 @@ from seq2seq.training.hardware import (
     set_up_process,
 )
 from seq2seq.training.lengths import in_steps
-from seq2seq.training.run_folder import Run
 from seq2seq.training.run_notes import count_parameters
 from seq2seq.training.timing import Times
-from seq2seq.training.train import open_data
+from seq2seq.training.train import make_model, make_trainer, open_data
 from seq2seq.training.trainer import Trainer
 
 DTYPES = {"32-true": torch.float32, "bf16-mixed": torch.bfloat16, "16-mixed": torch.float16}
@@ -96,13 +91,8 @@ def train_steps(
         times: of these steps; the parts sum up to the total.
     """
     data = open_data(config)
-    training = in_steps(config, data)
-    torch.manual_seed(config.seed)
-    model = build_model(config.model, *data.vocabularies.sizes)
-    fabric, run = make_fabric(accelerator, precision), Run(Path(os.devnull), {}, precision)
-    trainer = Trainer(
-        fabric, model, run, training.trainer, optim=training.optim, max_tokens=data.data.max_tokens
-    )
+    model = make_model(config.model, data, None, seed=config.seed, whole=True)
+    trainer = make_trainer(in_steps(config, data), model, accelerator, precision)
     consumer = Consumer(accumulate=config.trainer.accumulate, pin_memory=accelerator == "gpu")
     batches = iter(data.train_dataloader(consumer))
     with plain_failures(trainer.run.folder, trainer):

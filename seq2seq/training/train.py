@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
+import os
 import time
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import torch
-from lightning.fabric import Fabric
 
 from seq2seq.bundle.bundle import Bundle
 from seq2seq.config import ModelConfig, TrainConfig
@@ -17,7 +17,7 @@ from seq2seq.data.datamodule import TranslationData
 from seq2seq.data.vocabularies import Vocabularies, missing_files
 from seq2seq.model.build import build_model
 from seq2seq.model.translation_model import TranslationModel
-from seq2seq.trackers import Tracker, lineage, make_trackers, require_package
+from seq2seq.trackers import lineage, make_trackers, require_package
 from seq2seq.training.averaging import Snapshots
 from seq2seq.training.callbacks.make import make_callbacks
 from seq2seq.training.checkpointing import Checkpoint, find_checkpoint
@@ -90,23 +90,47 @@ def train(config: TrainConfig) -> float:
             device = f"{describe_device(accelerator)}, {precision_note}; attention: {attention}"
             draw_data(data.prepared.folder)
             announce(config, folder, data, model, device)
-            if config.dry_run:
-                dry_run(data, model, accelerator, precision, config=t, optim=config.optim)
-            else:
-                facts = note_beginning(given, folder, data, model, device).facts(attention)
         if config.dry_run:
+            if first:
+                dry_run(make_trainer(config, model, accelerator, precision), data)
             return math.nan
-        fabric = make_fabric(accelerator, precision, t.devices, t.num_nodes, t.strategy)
-        fabric.launch()
-        run = Run(folder, settings, precision, device)
-        return fit(config, run, fabric, model, data, checkpoint, facts)
+        if first:
+            facts = note_beginning(given, folder, data, model, device).facts(attention)
+        trainer = make_trainer(
+            config, model, accelerator, precision, folder=folder, settings=settings, device=device
+        )
+        return fit(config, trainer, data, checkpoint, facts)
+
+
+def make_trainer(
+    config: TrainConfig,
+    model: TranslationModel,
+    accelerator: str,
+    precision: str,
+    *,
+    folder: Path | None = None,
+    settings: dict[str, Any] | None = None,
+    device: str = "",
+) -> Trainer:
+    """Start the processes of a run, and make the trainer in each.
+
+    Args:
+        config: with lengths in steps.
+        folder: of the run; None = some steps are measured in one process, which writes nothing.
+        settings, device: of the run, as `Run` has them.
+    """
+    t = config.trainer
+    processes = () if folder is None else (t.devices, t.num_nodes, t.strategy)
+    fabric = make_fabric(accelerator, precision, *processes)
+    fabric.launch()
+    run = Run(folder or Path(os.devnull), settings or {}, precision, device)
+    max_tokens, seed = config.data.max_tokens, config.seed
+    return Trainer(fabric, model, run, t, optim=config.optim, max_tokens=max_tokens, seed=seed)
 
 
 def fit(
     config: TrainConfig,
-    run: Run,
-    fabric: Fabric,
-    model: TranslationModel,
+    trainer: Trainer,
     data: TranslationData,
     checkpoint: Checkpoint | None,
     facts: dict[str, Any],
@@ -115,20 +139,21 @@ def fit(
 
     Args:
         config: with lengths in steps.
-        fabric: launched.
         data: prepared.
         checkpoint: the state to resume from; None = a new run.
         facts: about the run; trackers show them beside settings and curves.
     """
-    first, trackers = run.processes.rank == 0, list[Tracker]()
-    if first:
+    run = trainer.run
+    if first := run.processes.rank == 0:
         step, validated = 0, True
         if checkpoint is not None:
             step, validated = checkpoint.content["step"], checkpoint.content["validated"]
         shown = {**run.settings, "run": facts}
-        trackers = make_trackers(config.logger, run.folder, shown, step=step, validated=validated)
+        trainer.trackers = make_trackers(
+            config.logger, run.folder, shown, step=step, validated=validated
+        )
         corpus = lineage.dataset(data.prepared.report)
-        for tracker in trackers:
+        for tracker in trainer.trackers:
             tracker.log_artifact("dataset", lambda: corpus, used=True)
     scored = scored_pairs(config.trainer, len(data.val_pairs))
     if checkpoint is not None:  # score the same pairs as before, to compare scores
@@ -145,18 +170,7 @@ def fit(
         snapshots=Snapshots(run.folder, run.processes, count, by) if count else None,
     )
     samples, profile = config.logger.samples, config.trainer.profile
-    callbacks = make_callbacks(run, data, validation, samples=samples, profile=profile)
-    trainer = Trainer(
-        fabric,
-        model,
-        run,
-        config.trainer,
-        optim=config.optim,
-        max_tokens=config.data.max_tokens,
-        seed=config.seed,
-        callbacks=callbacks,
-        trackers=trackers,
-    )
+    trainer.callbacks = make_callbacks(run, data, validation, samples=samples, profile=profile)
     started = time.monotonic()
     with plain_failures(run.folder, trainer):
         trainer.fit(data, validation, config.checkpoint, checkpoint)

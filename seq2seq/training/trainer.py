@@ -49,9 +49,10 @@ class Trainer:
         config: settings of the loop, with lengths in steps.
         max_tokens: token budget of a batch.
         seed: of the run; a process without a random state to restore derives its seed from it.
-        callbacks: called at each moment of training, in this order.
 
     Attributes:
+        callbacks: called at each moment of training, in this order.
+        trackers: get the figures of each step; only the first process has any.
         step: updates so far, the skipped ones included.
         task: computes the losses of a batch with the model, which is a part of it.
         module: the task as Fabric wrapped it, so that processes exchange gradients; forward and
@@ -78,11 +79,11 @@ class Trainer:
         optim: OptimConfig,
         max_tokens: int,
         seed: int = 1,
-        callbacks: Sequence[Callback] = (),
-        trackers: Sequence[Tracker] = (),
     ):
         self.fabric, self.run, self.config = fabric, run, config
-        self.seed, self.callbacks, self.trackers = seed, callbacks, trackers
+        self.seed = seed
+        self.callbacks: Sequence[Callback] = ()
+        self.trackers: Sequence[Tracker] = ()
         self.step, self.max_steps = 0, int(config.max_steps)
         self.metrics: dict[str, Any] = {}
         self.batch: Batch | None = None

@@ -120,8 +120,9 @@ def tiny_trainer(
     settings: dict[str, Any] = {"val_every_n_steps": 2, "log_every_n_steps": 1, **options}
     fabric = fabric or make_fabric("cpu", precision)
     config, optim = TrainerConfig(max_steps=steps, **settings), replace(task.optim, ema=ema)
-    parts: dict[str, Any] = {"callbacks": callbacks, "trackers": trackers}
-    return Trainer(fabric, task.model, run, config, optim=optim, max_tokens=64, **parts)
+    trainer = Trainer(fabric, task.model, run, config, optim=optim, max_tokens=64)
+    trainer.callbacks, trainer.trackers = callbacks, trackers
+    return trainer
 
 
 def fp16(init_scale: float, growth_interval: int = 10_000, device: str = "cpu") -> Fabric:
