@@ -150,7 +150,7 @@ class AnswerOptions(Checked, section="option"):
         "from 0",
     )  # fmt: skip
     attention: Path | None = option(
-        None, f"draw the attention of one text ({', '.join(FIGURES)})", "FILE"
+        None, f"draw the attention of one text's first sentence ({', '.join(FIGURES)})", "FILE"
     )
     json: bool = option(False, "write one JSON object for each text")
 

@@ -260,7 +260,7 @@ def name_files(
     }
 
 
-def require_place(path: Path, identity: str | None, roles: Sequence[str] = ()) -> None:
+def require_place(path: Path, identity: str | None, roles: Sequence[str]) -> None:
     """Make the folder of a record; refuse a place where the record cannot be written.
 
     Files with these roles will be beside the record. If the `identity` of the evaluation is None,

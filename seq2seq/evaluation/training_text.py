@@ -87,10 +87,10 @@ def text_of(run: Path, cache: str | None) -> TrainingText | str:
     try:
         report = read_json(run / "data_report.json")
         text, _, ids = report["fingerprint"].partition("-")
-        corpus, pairs = f"{report['name']}-{text}", report["kept"]
+        corpus, pairs = f"{report['name']}-{text}", int(report["kept"])
     except FileNotFoundError:
         return "the model has no run beside it, so its training text is unknown"
-    except (OSError, ValueError, KeyError, AttributeError) as error:
+    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
         return f"data_report.json of the run is damaged ({error!r})"
     folder = cache_folder(cache) / "corpora" / corpus / f"ids-{ids}"
     if not folder.exists():

@@ -13,7 +13,7 @@ from seq2seq.training.trainer import Trainer
 
 log = logging.getLogger(__name__)
 
-STEPS = 5  # on a typical batch
+BATCHES = 5  # of typical size, at least
 
 
 def dry_run(trainer: Trainer, data: TranslationData) -> None:
@@ -25,14 +25,15 @@ def dry_run(trainer: Trainer, data: TranslationData) -> None:
     _, typical, largest = data.examples()
     batches, tokens = data.epoch()
     t = trainer.config
+    measured = -(-BATCHES // t.accumulate)  # steps, rounded up
     steps = batches / (t.devices * t.num_nodes * t.accumulate)
     trainer.batch = largest  # the message about lack of memory names it
     with plain_failures(trainer.run.folder, trainer):
         trainer.train_step(repeat(largest))
         trainer.timer.restart()
-        for _ in range(STEPS):
+        for _ in range(measured):
             trainer.train_step(repeat(typical))
-    seconds = trainer.timer.read().total / STEPS
+    seconds = trainer.timer.read().total / measured
     batch = seconds / t.accumulate
     memory = peak_memory(trainer.device.type) / 2**20
     training = timedelta(seconds=round(seconds * trainer.max_steps))
