@@ -202,8 +202,8 @@ def test_an_alternative_of_a_sentence_leaves_the_other_sentence_as_it_was(open_p
     page = open_page()
     first, second = TEXT[: TEXT.index(" I ")], TEXT[TEXT.index("I ") :]
     rest = len(served.quick.translate([second])[0].text.split())
-    [best] = served.quick.translate([first], prefix="La petite banque de la rivière",
-                                    banned=["était"], n_best=5, align=True)  # fmt: skip
+    prefix = served.quick.translate([first])[0].text.partition(" était")[0]
+    [best] = served.quick.translate([first], prefix=prefix, banned=["était"], n_best=5, align=True)
     chosen = next(one for one in [best, *best.alternatives] if "a été" in one.text)
     size = len(chosen.text.split())
 
