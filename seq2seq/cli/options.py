@@ -223,7 +223,7 @@ def _unknown(rest: list[str], flags: Iterable[str]) -> Iterator[str]:
 
 
 def _built(schema: type[Settings], values: dict[str, Any]) -> Settings:
-    """Make settings of those values that are theirs, without checks."""
+    """Make settings, without checks, from those values that belong to their fields."""
     names = [one.name for one in fields(schema)]  # type: ignore[arg-type]
     return unchecked(schema, {name: values[name] for name in names})
 

@@ -129,9 +129,9 @@ class EvaluateConfig(Checked):
     language: str | None = setting(
         None, "language of the translations; null = that of the model, or fr"
     )
-    training_text: str = setting(
+    training_text: Any = setting(
         "auto", "training text of the model to compare the test set with, if it is in the cache: "
-        "auto = if it is not large, all = of any size, none", choices=("auto", "all", "none"),
+        "auto = if it is not large, all = of any size, none",
     )  # fmt: skip
 
     def rules(self) -> Iterator[str]:
@@ -152,6 +152,11 @@ class EvaluateConfig(Checked):
         if self.output is not None and record != (self.bundle is None):
             kind = "a file, output=FILE.json" if self.bundle is None else "a folder, output=FOLDER"
             yield f"output={self.output}: the results of this go to {kind}"
+        if self.training_text not in ("auto", "all", "none"):
+            yield (
+                f"training_text={self.training_text} is not known: give auto, all or none; "
+                "seq2seq prepare compares a test set with other text (docs/how-to/evaluate.md)"
+            )
         yield from device_is_named(self.device)
         if ".." in self.data.name.split("/"):
             yield f"data.name={self.data.name} names a folder of results: leave .. out"

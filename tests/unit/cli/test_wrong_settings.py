@@ -154,7 +154,8 @@ WRONG = {  # command line: what it is answered, with exit code 2
         for idle in ("data=starter", "split=test", "decode.beam=5", "training_text=all")
     },
     "evaluate hypothesis=h reference=r device=cpu training_text=t": "3 settings cannot work:\n"
-    "  - training_text=t is not known: choose one of: all, auto, none\n"
+    "  - training_text=t is not known: give auto, all or none; seq2seq prepare compares a test "
+    "set with other text (docs/how-to/evaluate.md)\n"
     "  - device=cpu does nothing without bundle=FOLDER: leave it out\n"
     "  - training_text=t does nothing without bundle=FOLDER: leave it out",
     "evaluate model=runs/x": no_setting("model", "bundle"),
