@@ -25,17 +25,13 @@ class ConfigError(UserError):
 
     exit_code = 2
 
-    def __reduce__(self) -> tuple[type[ConfigError], tuple[list[str]]]:
-        # By default, unpickling would pass the message as `problems`, and split it into letters.
-        return ConfigError, (self.problems,)
-
-    def __init__(self, problems: Iterable[str]):
-        self.problems = list(problems)
-        if len(self.problems) == 1:
-            super().__init__(self.problems[0])
+    def __init__(self, *problems: str):
+        self.problems = problems
+        if len(problems) == 1:
+            super().__init__(problems[0])
         else:
-            lines = "".join(f"\n  - {problem}" for problem in self.problems)
-            super().__init__(f"{len(self.problems)} settings cannot work:{lines}")
+            lines = "".join(f"\n  - {problem}" for problem in problems)
+            super().__init__(f"{len(problems)} settings cannot work:{lines}")
 
 
 class DataError(UserError):

@@ -12,26 +12,14 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Sequence
+from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-import pyarrow.parquet as pq
-
+from seq2seq.data.corpus import Pair, read_pairs
 from seq2seq.evaluation.metrics import corpus_scores
 from seq2seq.inference.text import NAMES
 from seq2seq.inference.translator import Translator
-
-
-class Pair(NamedTuple):
-    """A line and its reference."""
-
-    en: str
-    fr: str
-
-
-def read(path: Path, limit: int | None) -> list[Pair]:
-    columns = pq.read_table(path, columns=["en", "fr"]).to_pydict()
-    return [Pair(*row) for row in zip(columns["en"], columns["fr"], strict=True)][:limit]
 
 
 def translated(
@@ -49,7 +37,7 @@ def score(kind: str, outputs: Sequence[str], references: Sequence[str]) -> float
 
 def compare_steps(translator: Translator, name: str, pairs: Sequence[Pair]) -> None:
     """Print a row for each step, comparing all steps with all but this one."""
-    texts, references = [pair.en for pair in pairs], [pair.fr for pair in pairs]
+    texts, references = [en for en, _ in pairs], [fr for _, fr in pairs]
     translator.translate(texts[:64])  # the first call is slower
     full, seconds = translated(translator, texts)
     bleu = score("BLEU", full, references)
@@ -76,7 +64,8 @@ def main() -> None:
     options = parser.parse_args()
     translator = Translator.load(options.model, device="cpu", engine=options.engine)
     for path in options.files:
-        compare_steps(translator, path.stem, read(path, options.lines))
+        pairs = islice(read_pairs([path], ("en", "fr")), options.lines)
+        compare_steps(translator, path.stem, list(pairs))
 
 
 if __name__ == "__main__":

@@ -6,11 +6,10 @@ The benchmark runs the training itself, on the first batches that a run of these
 from __future__ import annotations
 
 import json
-import statistics
-import time
 
 import torch
 from torch import Tensor
+from torch.utils.benchmark import Timer
 
 from benchmarks.settings import TrainBenchmarkConfig
 from seq2seq.data.datamodule import Consumer
@@ -70,14 +69,8 @@ def matmul_tflops(size: int, precision: str, accelerator: str) -> float:
     """Return the median TFLOP/s of a square matrix product, as the best that the device can do."""
     device = "cuda" if accelerator == "gpu" else "cpu"
     left, right = (torch.randn(size, size, device=device).to(DTYPES[precision]) for _ in range(2))
-    times = []
-    for _ in range(7):
-        started = time.perf_counter()
-        left @ right
-        if device == "cuda":
-            torch.cuda.synchronize()
-        times.append(time.perf_counter() - started)
-    return 2 * size**3 / statistics.median(times[2:]) / 1e12
+    timer = Timer("left @ right", globals=locals(), num_threads=torch.get_num_threads())
+    return 2 * size**3 / timer.blocked_autorange().median / 1e12
 
 
 def train_steps(

@@ -44,19 +44,19 @@ def read_arguments(
         arguments, flags.help = [flags.help, *arguments], ""
     topics = {"", "all", *groups_of(schema), *presets}
     if flags.help is not None and flags.help not in topics:
-        raise ConfigError([f"--help {flags.help} is not a group: {nearest(flags.help, topics)}"])
+        raise ConfigError(f"--help {flags.help} is not a group: {nearest(flags.help, topics)}")
     if flags.multirun and not hasattr(schema, "run_dir"):
-        raise ConfigError(["-m trains several runs: give this command once for each"])
+        raise ConfigError("-m trains several runs: give this command once for each")
     # Hydra cannot read GROUP=null, which its own files say if no preset is chosen.
     empty = [f"{name}=null" for name, preset in defaults.items() if preset is None]
     arguments = [argument for argument in arguments if argument not in empty]
     free = flags.multirun or flags.config_dir  # there may be other presets, or several
     if problems := [*_wrong(arguments, schema, {} if free else presets, [*presets])]:
-        raise ConfigError(problems)
+        raise ConfigError(*problems)
     arguments = [as_hydra_reads(one, schema, presets, flags.multirun) for one in arguments]
     if (folder := flags.config_dir) is not None:
         if not folder.is_dir():
-            raise ConfigError([f"--config-dir {folder}: no such folder; name one of presets"])
+            raise ConfigError(f"--config-dir {folder}: no such folder; name one of presets")
         arguments.append(f"hydra.searchpath=['file://{folder.resolve()}']")
     return flags, arguments
 

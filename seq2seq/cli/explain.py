@@ -59,5 +59,5 @@ def values_of(config: DictConfig, schema: type[Any]) -> dict[str, Any]:
     try:
         values: Any = OmegaConf.to_container(config, resolve=True)
     except OmegaConfBaseException as error:
-        raise ConfigError([explain(error, schema)]) from error
+        raise ConfigError(explain(error, schema)) from error
     return dict(values)

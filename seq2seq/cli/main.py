@@ -45,7 +45,7 @@ def _run() -> None:
         print(f"seq2seq {__version__}")
     elif name == "--print-completion":
         if (shell := " ".join(sys.argv[2:])) not in ("bash", "zsh"):
-            raise ConfigError([f"--print-completion {shell}: name a shell, bash or zsh"])
+            raise ConfigError(f"--print-completion {shell}: name a shell, bash or zsh")
         from seq2seq.cli.completion import completion
 
         print(completion(shell, COMMANDS, module_of))
@@ -53,7 +53,7 @@ def _run() -> None:
         fail(f"name a command.\n\n{_help()}", ConfigError.exit_code)
     else:
         known = [*COMMANDS, "--help", "--version", "--print-completion"]
-        raise ConfigError([f"{name} is not a command of seq2seq: {nearest(name, known)}"])
+        raise ConfigError(f"{name} is not a command of seq2seq: {nearest(name, known)}")
 
 
 def module_of(command: str) -> str:

@@ -140,7 +140,7 @@ class Parser(argparse.ArgumentParser):
     """A parser that raises ConfigError for mistakes."""
 
     def error(self, message: str) -> NoReturn:
-        raise ConfigError([message.removeprefix("argument ")])
+        raise ConfigError(message.removeprefix("argument "))
 
 
 @dataclass(frozen=True)
@@ -191,7 +191,7 @@ class Command(Generic[Settings]):
         wrong = [problem for part in parts for problem in part.problems()]
         problems = [*_unknown(rest, flags.values()), *(_in_flags(one, flags) for one in wrong)]
         if problems:
-            raise ConfigError(problems)
+            raise ConfigError(*problems)
         return found
 
     def _positional(self) -> list[Field[Any]]:

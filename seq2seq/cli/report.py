@@ -43,7 +43,7 @@ def _run(options: ReportOptions) -> None:
     if len(options.runs) > 1:
         instead = shlex.join(map(str, [*options.runs, "--output", options.output or "both.html"]))
         why = "report shows one run. To compare several: seq2seq compare"
-        raise ConfigError([f"{why} {instead}"])
+        raise ConfigError(f"{why} {instead}")
     from seq2seq.report.page import write_report  # torch takes seconds to load
 
     output = options.output or options.runs[0] / "report.html"

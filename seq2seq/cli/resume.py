@@ -86,11 +86,8 @@ def fine_tuned(
 
     learned = [key for key in keys if key in ("tokenizer", *(f"tokenizer.{k}" for k in LEARNED))]
     if learned:
-        raise ConfigError(
-            f"{key} does nothing with init_from={folder}, whose own vocabulary is used: leave it "
-            "out"
-            for key in learned
-        )
+        used = f"does nothing with init_from={folder}, whose own vocabulary is used: leave it out"
+        raise ConfigError(*(f"{key} {used}" for key in learned))
     model = read_config(bundle_folder(folder) / "config.json").model
     if "model" in keys:
         return values

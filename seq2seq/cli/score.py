@@ -107,16 +107,16 @@ def read(files: Sequence[Path], columns: tuple[str, str]) -> Iterator[Pair]:
     """
     if not files:
         if sys.stdin is None or sys.stdin.isatty():
-            raise ConfigError(["nothing to score: give files, or a pipe of SOURCE tab TARGET"])
+            raise ConfigError("nothing to score: give files, or a pipe of SOURCE tab TARGET")
         return _of_stdin()
     from seq2seq.data.corpus import kind_of
 
     kinds = [kind_of(file) for file in files]
     if len(files) > 2 or (len(files) == 2) != (kinds[0] == "text") or len(set(kinds)) > 1:
-        raise ConfigError([
+        raise ConfigError(
             f"score cannot read {' and '.join(map(str, files))}. Give two text files, or one table "
             "(.tsv, .jsonl, .parquet) with a source and a target column"
-        ])  # fmt: skip
+        )
     for file in files:  # they are read much later, when the model is loaded
         if file.is_dir() or not file.exists():
             raise DataError(f"cannot read {file}: there is no such file. Correct the name")

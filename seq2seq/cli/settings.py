@@ -74,7 +74,7 @@ def hydra_command(
                 folder = Path([f"runs/sweep-{datetime.now():%Y%m%d-%H%M%S}", *given][-1])
                 Sweep(folder, tuple(arguments)).train(main, job)
             except (hydra.errors.HydraException, OmegaConfBaseException) as error:
-                raise ConfigError([explain(error, schema, presets)]) from error
+                raise ConfigError(explain(error, schema, presets)) from error
             return
         config = compose(config_name, schema, arguments)
         if flags.cfg is not None:
@@ -115,7 +115,7 @@ def compose(config_name: str, schema: type[Any], arguments: Sequence[str]) -> Di
         with hydra.initialize_config_dir(version_base="1.3", config_dir=configs):
             return hydra.compose(config_name, [*arguments])
     except Exception as error:  # Hydra raises ValueError and others too
-        raise ConfigError([explain(error, schema, presets_of(config_name))]) from error
+        raise ConfigError(explain(error, schema, presets_of(config_name))) from error
 
 
 def _to_settings(config: DictConfig, overrides: Sequence[str], schema: type[Settings]) -> Settings:
@@ -142,12 +142,12 @@ def build(schema: type[Settings], values: dict[str, Any], given: Sequence[str] =
     if "model" in groups:
         groups["model"] = _kind_of_model(values["model"])
     if problems := [*_added(schema, values, groups)]:
-        raise ConfigError(problems)
+        raise ConfigError(*problems)
     parts = values | {name: unchecked(part, values[name]) for name, part in groups.items()}
     made = unchecked(schema, parts)
     problems = [one for name in groups for one in parts[name].problems()]
     if problems := [*problems, *made.problems(), *made.idle(given)]:
-        raise ConfigError(problems)
+        raise ConfigError(*problems)
     for part in parts.values():
         if isinstance(part, DataConfig):
             members: dict[str, Any] = part.members  # still plain dicts

@@ -86,7 +86,7 @@ class Sweep:
         try:
             if config.trainer.devices * config.trainer.num_nodes > 1:
                 why = "-m trains each run in one process: leave trainer.devices out"
-                raise ConfigError([f"{why}, or start the runs one by one with torchrun"])
+                raise ConfigError(f"{why}, or start the runs one by one with torchrun")
             row["best_val_bleu"] = job(config, overrides)
         except UserError as error:
             if error.exit_code > SIGNALLED:

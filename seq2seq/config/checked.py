@@ -45,7 +45,7 @@ class Checked:
 
     def __post_init__(self) -> None:
         if problems := list(self.problems()):
-            raise ConfigError(problems)
+            raise ConfigError(*problems)
 
     def problems(self) -> Iterator[str]:
         """Yield one sentence for each value and each combination that cannot work."""
@@ -130,7 +130,7 @@ def setting(default: Value, meaning: str, **checks: Any) -> Value:
         how["default_factory"] = lambda: copy(default)
     else:
         how["default"] = default
-    return field(**how)  # type: ignore[no-any-return]  # the dataclass makes it one
+    return field(**how)  # the dataclass makes it one
 
 
 def group(kind: type[Value]) -> Value:

@@ -24,8 +24,7 @@ def padded_lengths(lengths: np.ndarray, multiple: int = 1) -> np.ndarray:
     step: int | np.ndarray = multiple
     if multiple == 0:
         step = np.array([rounding_step(n) for n in range(lengths.max(initial=0) + 1)])[lengths]
-    rounded: np.ndarray = -(-lengths // step) * step
-    return rounded
+    return -(-lengths // step) * step
 
 
 @dataclass(frozen=True)
@@ -75,14 +74,6 @@ def token_batches(lengths: np.ndarray, budget: Budget) -> list[np.ndarray]:
     return batches
 
 
-@dataclass(frozen=True)
-class BatchKey:
-    """A batch to be made: its epoch, and the numbers of its pairs."""
-
-    epoch: int
-    pairs: np.ndarray
-
-
 def unfit_pairs(lengths: Sequence[np.ndarray], most: int) -> np.ndarray:
     """Return the numbers of the pairs that are empty or too long in any segmentation, ascending.
 
@@ -119,8 +110,7 @@ class Usable:
 
     def pairs(self, positions: np.ndarray) -> np.ndarray:
         """Return the numbers of the pairs at some positions among the used pairs."""
-        found: np.ndarray = positions + np.searchsorted(self._used_before, positions, side="right")
-        return found
+        return positions + np.searchsorted(self._used_before, positions, side="right")
 
     def before(self, pair: int) -> int:
         """Count the used pairs before a pair."""
@@ -129,6 +119,8 @@ class Usable:
 
 class TrainingBatches:
     """An endless stream of batches, epoch after epoch, that can start anywhere.
+
+    A batch is the number of its epoch, and the numbers of its pairs.
 
     Batch number i of epoch e is a function of (seed, e, i) alone. The batches are the same for
     any number of processes: rank r of w takes every w-th batch of the stream, so all ranks make
@@ -197,14 +189,14 @@ class TrainingBatches:
             pairs[mine] = member.pairs_at(inside, epoch, self.seed)
         return pairs
 
-    def __iter__(self) -> Iterator[BatchKey]:
+    def __iter__(self) -> Iterator[tuple[int, np.ndarray]]:
         epoch, position = self.start["epoch"], self.start["batch"] + self.rank
         while True:
             size = 0
             for batches in self.epoch(epoch):
                 size += len(batches)
                 while position < len(batches):
-                    yield BatchKey(epoch, batches[position])
+                    yield epoch, batches[position]
                     position += self.world_size
                 position -= len(batches)
             self._sizes[epoch] = size
@@ -233,7 +225,7 @@ class PhasedBatches:
     def __init__(self, main: TrainingBatches, final: TrainingBatches, left: int):
         self.main, self.final, self.left = main, final, left
 
-    def __iter__(self) -> Iterator[BatchKey]:
+    def __iter__(self) -> Iterator[tuple[int, np.ndarray]]:
         yield from islice(self.main, self.left // self.main.world_size)
         yield from self.final
 

@@ -254,10 +254,8 @@ def check_languages(languages: Iterable[str]) -> None:
     known = language_detector().labels
     if unknown := ", ".join(language for language in languages if language not in known):
         raise ConfigError(
-            [
-                f"cleaning.languages: the filter wrong_language does not know {unknown}. Give "
-                "codes of ISO 639, or leave the filter out of cleaning.filters"
-            ]
+            f"cleaning.languages: the filter wrong_language does not know {unknown}. Give "
+            "codes of ISO 639, or leave the filter out of cleaning.filters"
         )
 
 
@@ -292,17 +290,10 @@ def ngram_keys(text: str, size: int) -> set[int]:
 
 Filter = Callable[[Cleaner, str, str], bool]
 FILTERS: dict[str, Filter] = {
-    "empty": empty,
-    "damaged": damaged,
-    "too_long": too_long,
-    "length_ratio": length_ratio,
-    "identical": identical,
-    "markup": markup,
-    "symbols": symbols,
-    "wrong_language": wrong_language,
-    "quotation": quotation,
-    "leakage": leakage,
-}
+    one.__name__: one
+    for one in (empty, damaged, too_long, length_ratio, identical, markup, symbols, wrong_language,
+                quotation, leakage)
+}  # fmt: skip
 
 _WORD = re.compile(r"\w+")
 _ASCII_SIGNS = bytes(code for code in range(128) if not chr(code).isalnum())

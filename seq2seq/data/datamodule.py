@@ -16,7 +16,6 @@ from torch.utils.data import DataLoader
 
 from seq2seq.config import CleaningConfig, DataConfig, TokenizerConfig
 from seq2seq.data.batching import (
-    BatchKey,
     Budget,
     PhasedBatches,
     TrainingBatches,
@@ -256,8 +255,8 @@ class TranslationData:
             tokens += sum(int(lengths[pairs, 1].sum()) for pairs in pool)
         return batches, tokens
 
-    def examples(self) -> tuple[Batch, Batch, Batch]:
-        """Return the first epoch's first batch, one of median size, and its largest."""
+    def examples(self) -> tuple[Batch, Batch]:
+        """Return a batch of median size, and the largest, of the first epoch."""
         lengths = self.shards[0].lengths
         epoch = list(chain.from_iterable(self._training_batches().epoch(0)))
         multiple = self.budget.multiple
@@ -265,10 +264,7 @@ class TranslationData:
         sizes = padded_lengths(longest, multiple).sum(axis=1) * list(map(len, epoch))
         order = np.argsort(sizes)
         batches_of = PreparedBatches(self.shards, multiple)
-        first, typical, largest = (
-            batches_of[BatchKey(0, epoch[i])] for i in (0, order[len(order) // 2], order[-1])
-        )
-        return first, typical, largest
+        return batches_of[0, epoch[order[len(order) // 2]]], batches_of[0, epoch[order[-1]]]
 
     def state_dict(self, step: int) -> dict[str, Any]:
         """Return the place in the data after a step, and the fingerprint of the data."""
@@ -322,14 +318,14 @@ class TranslationData:
 
 
 class PreparedBatches(torch.utils.data.Dataset[Batch]):
-    """A data set that maps a `BatchKey` to a padded batch; each epoch has another segmentation."""
+    """Maps an epoch and the numbers of pairs to a padded batch, in the epoch's segmentation."""
 
     def __init__(self, shards: list[Shards], multiple: int):
         self.shards, self.multiple = shards, multiple
 
-    def __getitem__(self, key: BatchKey) -> Batch:
-        shards = self.shards[key.epoch % len(self.shards)]
-        return collate(*shards.ids(key.pairs), self.multiple)
+    def __getitem__(self, batch: tuple[int, np.ndarray]) -> Batch:
+        epoch, pairs = batch
+        return collate(*self.shards[epoch % len(self.shards)].ids(pairs), self.multiple)
 
 
 def _leave_signals_to_the_main_process(worker: int) -> None:

@@ -57,5 +57,4 @@ def _mixed(numbers: np.ndarray) -> np.ndarray:
     """Map numbers one to one to numbers that look random."""
     mixed = numbers * np.uint64(0x9E3779B97F4A7C15)
     mixed = (mixed ^ (mixed >> np.uint64(32))) * np.uint64(0xD6E8FEB86659FD93)
-    found: np.ndarray = mixed ^ (mixed >> np.uint64(32))
-    return found
+    return mixed ^ (mixed >> np.uint64(32))

@@ -117,7 +117,7 @@ class Preparation:
         self.compared = [name for name in cleaning.filters if name in KEYS]
         self.given = vocabularies or given_vocabularies(tokenizer)
         self.cleaner = Cleaner(cleaning, chain.from_iterable(self.evaluation.values()))
-        self.losses = Losses(cleaning, self.sources)
+        self.losses = [Losses() for _ in self.sources]
         self.seconds: dict[str, float] = {}
 
     def find(self, discard: bool = False) -> Prepared | None:
@@ -199,20 +199,21 @@ class Preparation:
         if said := read_manifest(self.text, self.data.verify, discard=True):
             found = said["files"]
             for file in found:
-                self.losses.add(file["source"], read_facts(self.text / file["file"]))
+                self.losses[file["source"]].add(read_facts(self.text / file["file"]))
             return found
         step = functools.partial(clean_block, self.cleaner, self.store, self.text)
         blocks = (block for i, own in enumerate(self.sources) for block in cut_source(own, i))
         with tqdm(desc="cleaning", unit=" pairs", unit_scale=True, disable=None) as bar:
             parts = engine.each(step, ((block,) for block in blocks))
             for source, own in groupby(parts, lambda part: part[0]["source"]):
+                losses, checked = self.losses[source], (self.sources[source], self.cleaning)
                 for file, facts in own:
-                    self.losses.add(source, facts)
-                    self.losses.check_language(source)
+                    losses.add(facts)
+                    losses.check_language(*checked)
                     found.append(file)
                     self.store.get_written(self.text, [file])
                     bar.update(facts["read"])
-                self.losses.check(source)
+                losses.check(*checked)
         return found
 
     def _check_kept(self, kept: Mapping[str, int]) -> None:
@@ -323,21 +324,28 @@ class Preparation:
         said: dict[str, Any],
     ) -> Report:
         folder, paths = self._ids_folder(vocabularies), [self.text / file["file"] for file in parts]
-        shards = Shards(
-            [folder / name for name in said["variants"][0]], folder / said["lengths"][0]
-        )
+        first = [folder / name for name in said["variants"][0]]
+        shards = Shards(first, folder / said["lengths"][0])
+        total, filters = Losses(), self.cleaning.filters
+        for own in self.losses:
+            total.add(vars(own))
+        if self.compared:
+            total.add({"read": 0, "leaked": (), **read_facts(self.repeated)})
         return Report(
             name=self.data.name,
             fingerprint=said["fingerprint"],
             settings=said["settings"],
             files=[
-                {"member": source.member, "file": source.name, "pairs": read}
-                for source, read in zip(self.sources, self.losses.read, strict=True)
+                {"member": source.member, "file": source.name, "pairs": own.read}
+                for source, own in zip(self.sources, self.losses, strict=True)
             ],
-            **self.losses.figures(self.repeated if self.compared else None),
+            read=total.read,
+            kept=total.read - total.dropped.total(),
+            dropped={name: total.dropped[name] for name in filters},
+            examples={name: total.examples.get(name, []) for name in filters},
             **token_figures(shards),
             vocabulary=vocabulary_figures(shards, vocabularies),
-            overlap=overlap(self.losses.leaked, self.evaluation, self.cleaner),
+            overlap=overlap(total.leaked, self.evaluation, self.cleaner),
             samples=[list(pair) for pair in sample_pairs(paths, repeated, SAMPLES)],
             mixture=mixture_figures(self.data, said["members"]),
             seconds=self.seconds,

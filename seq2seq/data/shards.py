@@ -44,8 +44,7 @@ def file_entry(path: Path, name: str | None = None) -> File:
 
 def read_facts(path: Path) -> dict[str, Any]:
     """Read the facts that were written with a table."""
-    facts: dict[str, Any] = json.loads(_open(path).schema.metadata[FACTS])
-    return facts
+    return json.loads(_open(path).schema.metadata[FACTS])
 
 
 def read_table(path: Path, fields: list[int] | None = None) -> pa.Table:
@@ -74,8 +73,7 @@ def rows_of(path: Path) -> int:
 
 def read_keys(path: Path) -> np.ndarray:
     """Read the keys of the pairs of a part of cleaned text, (n,)."""
-    keys: np.ndarray = read_table(path, fields=[2])["key"].to_numpy()
-    return keys
+    return read_table(path, fields=[2])["key"].to_numpy()
 
 
 def read_near_keys(path: Path) -> np.ndarray:

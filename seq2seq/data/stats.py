@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from itertools import chain
-from pathlib import Path
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -26,99 +25,75 @@ CHUNK = 2**20  # pairs that are counted at once
 LONGEST_BIN = 512  # last bin of the histograms of lengths: this many tokens or more
 
 
+@dataclass
 class Losses:
-    """Counts of the pairs that cleaning drops of each source, and checks that refuse large losses.
+    """Counts of the pairs that cleaning drops of a source or of all, and checks that refuse large
+    losses.
 
     Attributes:
-        read: number of pairs read of each source.
-        judged: number of kept pairs of each source that are long enough to have a language.
-        dropped: number of dropped pairs of each source, by reason.
-        examples: a few dropped pairs of each source, by reason.
+        read: number of pairs read.
+        judged: number of kept pairs that are long enough to have a language.
+        dropped: number of dropped pairs by reason.
+        examples: a few dropped pairs by reason.
         leaked: keys that dropped pairs share with evaluation text.
     """
 
-    def __init__(self, cleaning: CleaningConfig, sources: Sequence[Source]):
-        self.cleaning, self.sources = cleaning, sources
-        self.read = [0] * len(sources)
-        self.judged = [0] * len(sources)
-        self.dropped: list[Counter[str]] = [Counter() for _ in sources]
-        self.examples: list[dict[str, list[list[str]]]] = [{} for _ in sources]
-        self.leaked: set[int] = set()
+    read: int = 0
+    judged: int = 0
+    dropped: Counter[str] = field(default_factory=Counter)
+    examples: dict[str, list[list[str]]] = field(default_factory=dict)
+    leaked: set[int] = field(default_factory=set)
 
-    def add(self, source: int, facts: Mapping[str, Any]) -> None:
-        """Count the pairs of a block of a source; `facts` come from `clean_rows`."""
-        self.read[source] += facts["read"]
-        self.judged[source] += facts.get("judged", facts["read"])  # older parts lack it
-        self.dropped[source].update(facts["dropped"])
+    def add(self, facts: Mapping[str, Any]) -> None:
+        """Count the pairs of a block, or of a source; `facts` are like those of `clean_rows`."""
+        self.read += facts["read"]
+        self.judged += facts.get("judged", facts["read"])  # older parts lack it
+        self.dropped.update(facts["dropped"])
         for reason, pairs in facts["examples"].items():
-            own = self.examples[source].setdefault(reason, [])
+            own = self.examples.setdefault(reason, [])
             own += pairs[: EXAMPLES - len(own)]
         self.leaked.update(facts["leaked"])
 
-    def check_language(self, source: int) -> None:
+    def check_language(self, source: Source, cleaning: CleaningConfig) -> None:
         """Check the language of the pairs of a source that were read until now.
 
         Raises:
             DataError: nearly all pairs long enough to have a language are in another one.
         """
-        wrong = self.dropped[source]["wrong_language"]
-        if not self._is_too_much(wrong, wrong + self.judged[source]):
+        wrong = self.dropped["wrong_language"]
+        if not _is_too_much(wrong, wrong + self.judged, cleaning):
             return
-        examples = self.examples[source]["wrong_language"]
+        examples = self.examples["wrong_language"]
         found = [language_of(" ".join(side)) for side in zip(*examples, strict=True)]
         raise DataError(
-            f"{self.sources[source].name}: {wrong:,} of {self.read[source]:,} pairs are not in "
-            f"cleaning.languages ({', '.join(self.cleaning.languages)}), such as "
+            f"{source.name}: {wrong:,} of {self.read:,} pairs are not in "
+            f"cleaning.languages ({', '.join(cleaning.languages)}), such as "
             f"{tuple(examples[0])}. The text looks like {', '.join(found)}. Are the columns "
             "swapped? Then exchange data.source_column and data.target_column. Or give another "
             f"corpus, set cleaning.languages=[{','.join(found)}], or allow it: "
             "cleaning.max_dropped=1"
         )
 
-    def check(self, source: int) -> None:
+    def check(self, source: Source, cleaning: CleaningConfig) -> None:
         """Check the losses of a source as a whole.
 
         Raises:
             DataError: nearly all pairs of the source are dropped.
         """
-        dropped = self.dropped[source]
-        if not self._is_too_much(dropped.total(), self.read[source]):
+        if not _is_too_much(self.dropped.total(), self.read, cleaning):
             return
-        [(worst, count)] = dropped.most_common(1)
-        pairs = [tuple(pair) for pair in self.examples[source][worst][:2]]
+        [(worst, count)] = self.dropped.most_common(1)
+        pairs = [tuple(pair) for pair in self.examples[worst][:2]]
         raise DataError(
-            f"{self.sources[source].name}: cleaning drops {dropped.total():,} of "
-            f"{self.read[source]:,} pairs, {count:,} of them by the filter {worst}, such as "
+            f"{source.name}: cleaning drops {self.dropped.total():,} of "
+            f"{self.read:,} pairs, {count:,} of them by the filter {worst}, such as "
             f"{'; '.join(map(str, pairs))}. Is this the right corpus? If so, leave the filter "
             "out of cleaning.filters, or allow it: cleaning.max_dropped=1"
         )
 
-    def figures(self, repeated: Path | None) -> dict[str, Any]:
-        """Count pairs read, kept and dropped; dropped pairs by reason, in filter order.
 
-        Args:
-            repeated: the file of duplicates; None = duplicates are kept.
-        """
-        dropped = Counter(dict.fromkeys(self.cleaning.filters, 0))
-        for own in self.dropped:
-            dropped.update(own)
-        examples = {
-            name: list(chain.from_iterable(own.get(name, ()) for own in self.examples))[:EXAMPLES]
-            for name in self.cleaning.filters
-        }
-        if repeated is not None:
-            compared = read_facts(repeated)
-            dropped.update(compared["dropped"])
-            examples.update(compared["examples"])
-        return {
-            "read": sum(self.read),
-            "kept": sum(self.read) - dropped.total(),
-            "dropped": dict(dropped),
-            "examples": examples,
-        }
-
-    def _is_too_much(self, dropped: int, of: int) -> bool:
-        return of >= JUDGED and dropped > self.cleaning.max_dropped * of
+def _is_too_much(dropped: int, of: int, cleaning: CleaningConfig) -> bool:
+    return of >= JUDGED and dropped > cleaning.max_dropped * of
 
 
 def overlap(

@@ -130,17 +130,10 @@ def _words(text: str) -> list[str]:
 
 # Each makes the other form of a pair, or returns a pair that the form does not suit.
 FORMS: dict[str, Callable[[str, str], Pair]] = {
-    "capitals": capitals,
-    "plain": plain,
-    "heading": heading,
-    "unmarked": unmarked,
-    "chat": chat,
+    one.__name__: one for one in (capitals, plain, heading, unmarked, chat)
 }
 LINKED_FORMS: dict[str, Callable[[str, str, random.Random, WordLinks], Pair]] = {
-    "symbols": symbols,
-    "placeholders": placeholders,
-    "tags": tags,
-    "terms": terms,
+    one.__name__: one for one in (symbols, placeholders, tags, terms)
 }
 
 

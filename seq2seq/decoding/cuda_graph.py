@@ -224,8 +224,7 @@ def recorded(run: Callable[[], None], device: torch.device) -> Callable[[], None
         torch.cuda.current_stream(device).wait_stream(own)
         with torch.cuda.graph(graph, stream=own, capture_error_mode="thread_local"):
             run()
-    replay: Callable[[], None] = graph.replay
-    return replay
+    return graph.replay
 
 
 @cache

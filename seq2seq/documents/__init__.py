@@ -61,7 +61,7 @@ def read(
     if (needed := LIBRARIES.get(module)) and find_spec(needed) is None:
         raise RunError(f"{kind} needs {needed}, which is missing: {install('documents')}")
     reader = import_module(f"seq2seq.documents.{module}")
-    return reader.read(data, Wanted(kind, target, again, most))  # type: ignore[no-any-return]
+    return reader.read(data, Wanted(kind, target, again, most))
 
 
 @dataclass(frozen=True)

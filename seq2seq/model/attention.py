@@ -193,8 +193,7 @@ class MultiHeadAttention(nn.Module):
         dropout = self.dropout if self.training else 0.0
         context_BHTE = attend(q_BHTE, k_BKSE, v_BKSE, allowed, dropout, self.kernel, causal=causal)
         joined_BTP = context_BHTE.transpose(1, 2).flatten(-2)  # P = H * E
-        out_BTD: Tensor = self.out_proj(joined_BTP)
-        return out_BTD
+        return self.out_proj(joined_BTP)
 
     def weights(
         self,

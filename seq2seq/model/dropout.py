@@ -28,8 +28,7 @@ class Dropout(nn.Module):
             return x
         if x.device.type != "cpu" or torch.compiler.is_compiling():
             return F.dropout(x, self.rate)
-        dropped: Tensor = _Drop.apply(x, self.rate)  # type: ignore[no-untyped-call]
-        return dropped
+        return _Drop.apply(x, self.rate)  # type: ignore[no-untyped-call]
 
 
 class _Drop(torch.autograd.Function):

@@ -41,8 +41,7 @@ class Residual(nn.Module):
         if self.training:
             added_BLD = self.dropout(added_BLD)
         changed_BLD = x_BLD + added_BLD
-        out: Tensor = changed_BLD if self.pre_norm else self.norm(changed_BLD)
-        return out
+        return changed_BLD if self.pre_norm else self.norm(changed_BLD)
 
 
 class FeedForward(nn.Module):
@@ -65,8 +64,7 @@ class FeedForward(nn.Module):
             inner = self.activation(self.inner(x_BLD))
         else:
             inner = self.activation(self.gate(x_BLD)) * self.inner(x_BLD)
-        outer: Tensor = self.outer(inner)
-        return outer
+        return self.outer(inner)
 
 
 def _attention(config: TransformerConfig, cross: bool = False) -> MultiHeadAttention:
@@ -104,8 +102,7 @@ class EncoderLayer(nn.Module):
         x_BSD = self.self_residual(
             x_BSD, lambda x: self.self_attention(x, allowed=allowed, rotary=rotary)
         )
-        out: Tensor = self.feed_forward_residual(x_BSD, self.feed_forward)
-        return out
+        return self.feed_forward_residual(x_BSD, self.feed_forward)
 
 
 class DecoderLayer(nn.Module):
@@ -141,14 +138,13 @@ class DecoderLayer(nn.Module):
         """
 
         def over_target(x_RTD: Tensor) -> Tensor:
-            attended: Tensor = self.self_attention(
+            return self.self_attention(
                 x_RTD,
                 allowed=target_allowed,
                 causal=target_allowed is None,
                 rotary=rotary,
                 cache=cache,
             )
-            return attended
 
         def over_source(x_RTD: Tensor) -> Tensor:
             # The N hypotheses of a sentence read the same source, so they enter as N * T queries
@@ -161,8 +157,7 @@ class DecoderLayer(nn.Module):
 
         x_RTD = self.self_residual(x_RTD, over_target)
         x_RTD = self.cross_residual(x_RTD, over_source)
-        out: Tensor = self.feed_forward_residual(x_RTD, self.feed_forward)
-        return out
+        return self.feed_forward_residual(x_RTD, self.feed_forward)
 
 
 @torch.no_grad()

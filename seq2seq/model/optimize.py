@@ -114,8 +114,7 @@ class PackedLinear(nn.Module):
         elif missing := -rows % rounding_step(rows):
             filled = F.pad(x.reshape(rows, -1), (0, 0, 0, missing))
         else:
-            whole: Tensor = self._linear(x, *self._packed)
-            return whole
+            return self._linear(x, *self._packed)
         product: Tensor = self._linear(filled, *self._packed)[:rows]
         return product.view(*x.shape[:-1], -1)
 
@@ -154,5 +153,4 @@ class JoinedSelfAttention(MultiHeadAttention):
         self.q_norm, self.k_norm = attention.q_norm, attention.k_norm
 
     def _project_self(self, x_BTD: Tensor) -> tuple[Tensor, ...]:
-        parts: tuple[Tensor, ...] = self.qkv_proj(x_BTD).split_with_sizes(self.sizes, -1)
-        return parts
+        return self.qkv_proj(x_BTD).split_with_sizes(self.sizes, -1)

@@ -167,12 +167,10 @@ class RecurrentModel(TranslationModel):
             state.hidden_RD = self.cell(seen, state.hidden_RD)
             read.append(torch.cat([state.hidden_RD, context_RD], dim=-1))
         everything = torch.cat([embedded_RTD, torch.stack(read, dim=1)], dim=-1)
-        hidden_RTD: Tensor = self.dropout(torch.tanh(self.readout(everything)))
-        return hidden_RTD
+        return self.dropout(torch.tanh(self.readout(everything)))
 
     def _embed(self, tokens: nn.Embedding, ids_BL: Tensor) -> Tensor:
-        embedded_BLD: Tensor = self.dropout(tokens(ids_BL) * self.scale)
-        return embedded_BLD
+        return self.dropout(tokens(ids_BL) * self.scale)
 
     def _look(self, state: RecurrentState) -> Tensor:
         """Return the context (R, D) of each hypothesis; the beams of a sentence share a source."""

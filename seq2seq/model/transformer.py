@@ -56,8 +56,7 @@ class Embedding(nn.Module):
             x_BLD[:, :1] = 0
         if self.positions is not None:
             x_BLD = self.positions(x_BLD, start)
-        dropped: Tensor = self.dropout(x_BLD)
-        return dropped
+        return self.dropout(x_BLD)
 
 
 class Transformer(TranslationModel):
@@ -104,8 +103,7 @@ class Transformer(TranslationModel):
         x_BSD = self.source_embedding(source_BS)
         for layer in self.encoder:
             x_BSD = layer(x_BSD, allowed, self.rotary)
-        memory: Tensor = self.encoder_norm(x_BSD)
-        return memory
+        return self.encoder_norm(x_BSD)
 
     def decode(
         self,
@@ -132,8 +130,7 @@ class Transformer(TranslationModel):
         for i, layer in enumerate(self.decoder):
             past = None if cache is None else cache.layer(i)
             x_RTD = layer(x_RTD, of_layers[i], source_allowed, self.rotary, past, target_allowed)
-        hidden: Tensor = self.decoder_norm(x_RTD)
-        return hidden
+        return self.decoder_norm(x_RTD)
 
     def forward(self, source_BS: Tensor, source_real_BS: Tensor, target_BT: Tensor) -> Tensor:
         """Return hidden states (B, T, D) of a target given its source, as input of `project`."""

@@ -69,8 +69,7 @@ class TranslationModel(nn.Module, abc.ABC):
 
     def project(self, hidden: Tensor) -> Tensor:
         """Map hidden states (..., D) to unnormalised scores of the next token (..., V)."""
-        logits: Tensor = self.output(hidden)
-        return logits
+        return self.output(hidden)
 
 
 class BiasedOutput(nn.Linear):
@@ -98,10 +97,8 @@ def make_embeddings(
         return source, nn.Embedding(target_size, config.d_model)
     if source_size != target_size:
         raise ConfigError(
-            [
-                f"model.tie_embeddings=all shares one matrix, but the source has {source_size} "
-                f"tokens and the target {target_size}: set model.tie_embeddings=decoder"
-            ]
+            f"model.tie_embeddings=all shares one matrix, but the source has {source_size} "
+            f"tokens and the target {target_size}: set model.tie_embeddings=decoder"
         )
     return source, source
 

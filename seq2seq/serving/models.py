@@ -60,7 +60,7 @@ def load(named: Sequence[str], device: str, engine: str, precision: str) -> list
         found = find_model(folder or None).folder
         name = name or Path(folder).name or found.name
         if name in folders:
-            raise ConfigError([f"two models are called {name}: give names, --model NAME=FOLDER"])
+            raise ConfigError(f"two models are called {name}: give names, --model NAME=FOLDER")
         folders[name] = found
     models = []
     for name, found in folders.items():

@@ -231,8 +231,7 @@ def _fault(path: Path) -> str | None:
 
 
 def _load(path: Path) -> dict[str, Any]:
-    content: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
-    return content
+    return torch.load(path, map_location="cpu", weights_only=True, mmap=True)
 
 
 def read_checkpoint(path: Path) -> Checkpoint:

@@ -92,7 +92,7 @@ def check_processes(config: TrainerConfig, precision: str) -> None:
             "each shard would set for itself: use bf16-mixed or 32-true, or trainer=ddp"
         )
     if problems:
-        raise ConfigError(problems)
+        raise ConfigError(*problems)
 
 
 class Processes:

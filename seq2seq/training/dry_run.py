@@ -22,7 +22,7 @@ def dry_run(trainer: Trainer, data: TranslationData) -> None:
     Args:
         trainer: of one process; its settings are those of the run.
     """
-    _, typical, largest = data.examples()
+    typical, largest = data.examples()
     batches, tokens = data.epoch()
     t = trainer.config
     measured = -(-BATCHES // t.accumulate)  # steps, rounded up

@@ -7,13 +7,10 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from seq2seq.errors import RunError, command_line
 from seq2seq.training.hardware import peak_memory
-
-if TYPE_CHECKING:
-    from seq2seq.training.trainer import Trainer
+from seq2seq.training.trainer import Trainer
 
 DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO, errno.EACCES)
 # Allocators raise a RuntimeError with such a text; torch.OutOfMemoryError is one, too.
@@ -63,8 +60,8 @@ def _out_of_memory(run_dir: Path, trainer: Trainer | None) -> str:
             f"out of memory with a batch of {sentences} sentences x {source_length} source x "
             f"{batch.labels.size(1)} target tokens (up to "
             f"{peak_memory(trainer.device.type) / 2**30:.1f} GiB taken). For a new run: lower "
-            f"data.max_tokens={trainer.token_mean.max_tokens} and raise trainer.accumulate="
-            f"{trainer.token_mean.accumulate} by the same factor, which learns the same; or a "
+            f"data.max_tokens={trainer.max_tokens} and raise trainer.accumulate="
+            f"{trainer.config.accumulate} by the same factor, which learns the same; or a "
             "smaller model; or trainer.precision=bf16-mixed"
         )
     if trainer is not None:

@@ -33,15 +33,13 @@ def choose_accelerator(config: TrainerConfig) -> str:
         return "cpu"
     if not found:
         raise ConfigError(
-            [
-                "trainer.accelerator=gpu, but torch sees no GPU here "
-                f"(torch {torch.__version__}, CPU {platform.processor() or platform.machine()}): "
-                "use trainer=auto, or install a CUDA build of torch and a driver"
-            ]
+            "trainer.accelerator=gpu, but torch sees no GPU here "
+            f"(torch {torch.__version__}, CPU {platform.processor() or platform.machine()}): "
+            "use trainer=auto, or install a CUDA build of torch and a driver"
         )
     if config.devices > found:
         raise ConfigError(
-            [f"trainer.devices={config.devices}, but this machine has {found} GPU(s): lower it"]
+            f"trainer.devices={config.devices}, but this machine has {found} GPU(s): lower it"
         )
     return "gpu"
 
@@ -85,20 +83,16 @@ def choose_training_precision(
         has_bf16 = torch.cuda.get_device_capability()[0] >= 8
         if wanted == "bf16-mixed" and not has_bf16:
             raise ConfigError(
-                [
-                    f"trainer.precision=bf16-mixed: {torch.cuda.get_device_name()} has no bf16 "
-                    "arithmetic; use trainer.precision=16-mixed"
-                ]
+                f"trainer.precision=bf16-mixed: {torch.cuda.get_device_name()} has no bf16 "
+                "arithmetic; use trainer.precision=16-mixed"
             )
         best = best if has_bf16 else "16-mixed"
     else:
         has_bf16 = cpu_has("bfloat16")
         if wanted == "16-mixed":
             raise ConfigError(
-                [
-                    "trainer.precision=16-mixed needs a GPU, and this run is on the CPU: use "
-                    "trainer.precision=32-true or bf16-mixed"
-                ]
+                "trainer.precision=16-mixed needs a GPU, and this run is on the CPU: use "
+                "trainer.precision=32-true or bf16-mixed"
             )
         width = BF16_WIDTH if data.length_multiple == 0 else BF16_WIDTH_MANY_SHAPES
         if not (has_bf16 and model.d_model >= width):

@@ -74,7 +74,7 @@ def translation_loss(
 
 
 class TranslationTask(nn.Module):
-    """Maps a batch to its summed losses; `TokenMean` divides them by the number of tokens.
+    """Maps a batch to its summed losses; the trainer divides them by the number of tokens.
 
     DDP requires that the `forward` of the module that it wraps contains all use of weights, and
     the loss uses the weights of the output layer.
@@ -97,34 +97,6 @@ def validation_nll(model: TranslationModel, batch: Batch) -> Tensor:
     with torch.compiler.set_stance("force_eager"):  # compiling for validation would take longer
         hidden_BTD = model(batch.source, batch.source_real, batch.target_in)
     return translation_loss(model, hidden_BTD, batch.labels).nll
-
-
-class TokenMean:
-    """Turns sums over batches into the mean over all N target tokens of an update.
-
-    An update takes `accumulate` batches in each of `world_size` processes. N is known only after
-    all of them have run. Until then each sum is divided by an expected number of tokens,
-    E = max_tokens * accumulate, which keeps gradients in the range of fp16:
-
-        each batch     backward(sum / E)                   `scaled`
-        processes      DDP and FSDP take the average: / world_size
-        each update    gradients * E * world_size / N      `complete`
-
-    So one process with a batch of 2n tokens, with two accumulated batches of n, and two processes
-    with a batch of n each get the same gradients.
-    """
-
-    def __init__(self, max_tokens: int, accumulate: int, world_size: int):
-        self.max_tokens, self.accumulate, self.world_size = max_tokens, accumulate, world_size
-
-    def scaled(self, loss: Tensor) -> Tensor:
-        """Scale the summed loss of a batch for its backward pass: sum / E."""
-        return loss / self.max_tokens / self.accumulate
-
-    def complete(self, gradients: list[Tensor], tokens: Tensor) -> None:
-        """Rescale gradients to those of the mean, in place; `tokens` is N, on their device."""
-        factor = self.max_tokens * self.accumulate * self.world_size / tokens
-        torch._foreach_mul_(gradients, factor.to(gradients[0].dtype))
 
 
 class _CrossEntropy(torch.autograd.Function):

@@ -25,7 +25,7 @@ from seq2seq.training.averaging import EMA
 from seq2seq.training.callbacks import Callback
 from seq2seq.training.checkpointing import Checkpoint, restore, restore_random_state, save
 from seq2seq.training.compilation import compile_model
-from seq2seq.training.loss import TokenMean, TranslationTask
+from seq2seq.training.loss import TranslationTask
 from seq2seq.training.loss_spikes import GOOD, LossSpikes, report_skipped_step
 from seq2seq.training.optim import make_optimizer, make_schedule
 from seq2seq.training.run_folder import Run
@@ -40,7 +40,17 @@ log = logging.getLogger(__name__)
 class Trainer:
     """The training loop of a run.
 
-    It minimises the mean loss over all target tokens of an update (`loss.TokenMean`).
+    It minimises the mean loss over all N target tokens of an update, which takes `accumulate`
+    batches in each process. N is known only after all of them have run. Until then each sum is
+    divided by an expected number of tokens, E = max_tokens * accumulate, which keeps gradients in
+    the range of fp16:
+
+        each batch     backward(sum / E)
+        processes      DDP and FSDP take the average: / world_size
+        each update    gradients * E * world_size / N
+
+    So one process with a batch of 2n tokens, with two accumulated batches of n, and two processes
+    with a batch of n each get the same gradients.
 
     Args:
         fabric: launched; starts processes, places tensors, knows the precision.
@@ -98,7 +108,7 @@ class Trainer:
         self.sharded = isinstance(self.model, FSDPModule)
         self.optimizer = make_optimizer(self.model, optim, self.model.config.d_model)
         self.schedule = make_schedule(self.optimizer, optim, self.max_steps)
-        self.token_mean = TokenMean(max_tokens, config.accumulate, fabric.world_size)
+        self.max_tokens = max_tokens
         self.timer = Timer(self.device)
         if config.compile:
             compile_model(self.model, self.device, self._forward_backward)
@@ -204,7 +214,7 @@ class Trainer:
             with self.timer.part("forward"):
                 loss, nll = self.module(batch)
             with self.timer.part("backward"):
-                self.fabric.backward(self.token_mean.scaled(loss))
+                self.fabric.backward(loss / self.max_tokens / self.config.accumulate)
         return torch.stack([loss.detach(), nll])
 
     def _update(self, losses: Tensor, used: list[Batch]) -> None:
@@ -214,7 +224,9 @@ class Trainer:
         loss, nll = loss / tokens, nll / tokens
         self.fabric.strategy.precision.unscale_gradients(self.optimizer)
         gradients = [p.grad for p in self.model.parameters() if p.grad is not None]
-        self.token_mean.complete(gradients, tokens)
+        expected = self.max_tokens * self.config.accumulate
+        factor = expected * self.fabric.world_size / tokens
+        torch._foreach_mul_(gradients, factor.to(gradients[0].dtype))
         limit = self.config.gradient_clip or math.inf
         norm = full_tensor(torch.nn.utils.clip_grad_norm_(self.model.parameters(), limit))
         self.metrics |= {"train/loss": loss, "train/nll": nll, "optim/grad_norm": norm}

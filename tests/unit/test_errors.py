@@ -23,15 +23,15 @@ def test_exit_codes(error, code):
 
 
 def test_one_problem_is_the_message():
-    assert str(ConfigError(["a=1 is too small"])) == "a=1 is too small"
+    assert str(ConfigError("a=1 is too small")) == "a=1 is too small"
 
 
 def test_several_problems_are_counted_and_all_listed():
-    error = ConfigError(f"problem {i}" for i in range(3))
+    error = ConfigError(*(f"problem {i}" for i in range(3)))
     head, *lines = str(error).splitlines()
     assert head == "3 settings cannot work:"
     assert lines == ["  - problem 0", "  - problem 1", "  - problem 2"]
-    assert error.problems == ["problem 0", "problem 1", "problem 2"]
+    assert error.problems == ("problem 0", "problem 1", "problem 2")
 
 
 @settings(deadline=None, database=None)
@@ -56,6 +56,6 @@ def test_without_a_close_word_all_are_named():
 
 
 def test_problems_survive_the_way_from_another_process():
-    error = pickle.loads(pickle.dumps(ConfigError(["first", "second"])))
-    assert error.problems == ["first", "second"]
+    error = pickle.loads(pickle.dumps(ConfigError("first", "second")))
+    assert error.problems == ("first", "second")
     assert str(error) == "2 settings cannot work:\n  - first\n  - second"

@@ -271,7 +271,7 @@ def refuse_unknown(config: DecodeConfig) -> None:
         lacking.append(f"decode.repetition_penalty={config.repetition_penalty}")
     if lacking:
         instead = "leave it out, or use the engine torch"
-        raise ConfigError([f"the engine ctranslate2 has no {name}: {instead}" for name in lacking])
+        raise ConfigError(*(f"the engine ctranslate2 has no {name}: {instead}" for name in lacking))
 
 
 def _load(folder: Path, device: str, precision: str) -> Any:

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
-from typing import TYPE_CHECKING
 
 from seq2seq.data.corpus import Pair
 from seq2seq.data.datamodule import TranslationData
@@ -21,9 +20,7 @@ from seq2seq.trackers import Table
 from seq2seq.trackers.csv import METRICS, read_curves
 from seq2seq.training.callbacks import Callback
 from seq2seq.training.callbacks.samples import Samples
-
-if TYPE_CHECKING:
-    from seq2seq.training.trainer import Trainer
+from seq2seq.training.trainer import Trainer
 
 log = logging.getLogger(__name__)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -13,9 +13,7 @@ from seq2seq.data.collate import Batch
 from seq2seq.model.translation_model import TranslationModel
 from seq2seq.training.callbacks import Callback
 from seq2seq.training.sharding import full_tensor
-
-if TYPE_CHECKING:
-    from seq2seq.training.trainer import Trainer
+from seq2seq.training.trainer import Trainer
 
 
 class GradientNorms(Callback):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch.distributed.fsdp import FSDPModule
 
@@ -18,9 +18,7 @@ from seq2seq.trackers import Histogram, Picture, Table
 from seq2seq.training.callbacks import Callback
 from seq2seq.training.callbacks.gradient_norms import GradientNorms
 from seq2seq.training.callbacks.samples import Samples
-
-if TYPE_CHECKING:
-    from seq2seq.training.trainer import Trainer
+from seq2seq.training.trainer import Trainer
 
 COLUMNS = ["step", "index", "source", "reference", "hypothesis", "score", "chrF", "confidence"]
 ROWS = 1000  # most rows of the table of fixed sentences; each validation logs all of it

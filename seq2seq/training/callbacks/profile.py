@@ -5,15 +5,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from torch.profiler import profile, schedule
 
 from seq2seq.data.collate import Batch
 from seq2seq.training.callbacks import Callback
-
-if TYPE_CHECKING:
-    from seq2seq.training.trainer import Trainer
+from seq2seq.training.trainer import Trainer
 
 log = logging.getLogger(__name__)
 

@@ -8,17 +8,15 @@ import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tqdm import tqdm
 from tqdm.contrib.logging import logging_redirect_tqdm
 
 from seq2seq.data.collate import Batch
 from seq2seq.training.callbacks import Callback
+from seq2seq.training.trainer import Trainer
 from seq2seq.training.validation import Validation
-
-if TYPE_CHECKING:
-    from seq2seq.training.trainer import Trainer
 
 log = logging.getLogger(__name__)
 

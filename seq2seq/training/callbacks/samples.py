@@ -7,7 +7,7 @@ import logging
 from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from seq2seq.data.corpus import Pair
 from seq2seq.evaluation.metrics import chrf_scores, length_ratio
@@ -17,10 +17,8 @@ from seq2seq.inference.translation import Translation
 from seq2seq.report.run import SAMPLES, read_samples
 from seq2seq.text import evenly
 from seq2seq.training.callbacks import Callback
-
-if TYPE_CHECKING:
-    from seq2seq.training.trainer import Trainer
-    from seq2seq.training.validation import Validation
+from seq2seq.training.trainer import Trainer
+from seq2seq.training.validation import Validation
 
 log = logging.getLogger(__name__)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -13,9 +12,7 @@ from seq2seq.model.flops import training_flops
 from seq2seq.model.translation_model import TranslationModel
 from seq2seq.training.callbacks import Callback
 from seq2seq.training.hardware import dense_peak, peak_memory
-
-if TYPE_CHECKING:
-    from seq2seq.training.trainer import Trainer
+from seq2seq.training.trainer import Trainer
 
 
 class Throughput(Callback):

@@ -47,7 +47,7 @@ def make(
 
 
 def take(batches, count) -> list[list[int]]:
-    return [key.pairs.tolist() for key in islice(batches, count)]
+    return [pairs.tolist() for _, pairs in islice(batches, count)]
 
 
 def stream(lengths, count, **options) -> list[list[int]]:

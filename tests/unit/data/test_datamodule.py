@@ -262,7 +262,7 @@ def test_the_size_of_an_epoch_is_that_of_the_batches_that_are_made(tmp_path, wei
     data = mixed(tmp_path, weights) if weights else make(tmp_path)
     data.prepare()
     batches, tokens = data.epoch()
-    epochs = [key.epoch for key in islice(data.train_dataloader().sampler, batches + 1)]
+    epochs = [epoch for epoch, _ in islice(data.train_dataloader().sampler, batches + 1)]
     assert epochs == [0] * batches + [1]
     made = islice(data.train_dataloader(), batches)
     assert sum(int((batch.labels != 0).sum()) for batch in made) == tokens

@@ -116,8 +116,8 @@ def test_an_empty_source_has_no_parts(tmp_path, folder):
 
 def test_of_any_number_of_blocks_all_losses_are_counted_and_a_few_are_kept(tmp_path, folder):
     source = write(tmp_path, "many.tsv", [("", f"vide {n}") for n in range(95)])
-    losses = Losses(CLEANING, [source])
-    for file, facts in clean([source], folder):
-        losses.add(file["source"], facts)
-    assert (losses.read, losses.dropped) == ([95], [{"empty": 95}])
-    assert losses.examples == [{"empty": [["", f"vide {n}"] for n in range(EXAMPLES)]}]
+    losses = Losses()
+    for _, facts in clean([source], folder):
+        losses.add(facts)
+    assert (losses.read, losses.dropped) == (95, {"empty": 95})
+    assert losses.examples == {"empty": [["", f"vide {n}"] for n in range(EXAMPLES)]}

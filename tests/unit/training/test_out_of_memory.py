@@ -8,11 +8,10 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from seq2seq.config import DecodeConfig, may_change
+from seq2seq.config import DecodeConfig, TrainerConfig, may_change
 from seq2seq.data.collate import Batch
 from seq2seq.errors import RunError
 from seq2seq.training.failures import plain_failures, ran_out
-from seq2seq.training.loss import TokenMean
 
 CPU_MESSAGE = (
     "[enforce fail at alloc_cpu.cpp:117] err == 0. DefaultCPUAllocator: can't allocate memory: you "
@@ -47,7 +46,8 @@ BATCH = Batch(IDS, IDS[:, :3], IDS[:, :3], 0, 0)
 
 def message(batch: Batch | None) -> str:
     trainer = SimpleNamespace(
-        batch=batch, device=torch.device("cpu"), token_mean=TokenMean(4096, 4, 1),
+        batch=batch, device=torch.device("cpu"), max_tokens=4096,
+        config=TrainerConfig(accumulate=4),
         validation=SimpleNamespace(decode=DecodeConfig(beam=5, batch_tokens=4096)),
     )  # fmt: skip
     with pytest.raises(RunError) as raised, plain_failures(Path("runs/x"), trainer):
