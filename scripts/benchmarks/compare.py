@@ -46,10 +46,9 @@ def compared(before: Sequence[Line], after: Sequence[Line]) -> Line:
     """Compare one line of the benchmark over all pairs of processes."""
     metric = next(name for name in METRICS if name in after[0])
     ratios = [math.log(b[metric] / a[metric]) for a, b in zip(before, after, strict=True)]
-    mean, error = statistics.mean(ratios), 0.0
-    if len(ratios) > 1:
-        t = STUDENT_T[min(len(ratios) - 1, len(STUDENT_T)) - 1]
-        error = t * statistics.stdev(ratios) / math.sqrt(len(ratios))
+    mean = statistics.mean(ratios)
+    t = STUDENT_T[min(len(ratios) - 1, len(STUDENT_T)) - 1]
+    error = t * statistics.stdev(ratios) / math.sqrt(len(ratios))
     same = {
         name: value
         for name, value in after[0].items()
@@ -76,8 +75,8 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=10, metavar="N", help="(%(default)s)")
     parser.add_argument("arguments", nargs="+", help="of scripts/benchmark.py")
     options = parser.parse_args()
-    if options.pairs < 1:
-        parser.error(f"--pairs {options.pairs} measures nothing: give 1 or more")
+    if options.pairs < 2:
+        parser.error(f"--pairs {options.pairs} gives no interval: give 2 or more")
     sides: dict[str, list[list[Line]]] = {"before": [], "after": []}
     for number in range(options.pairs):
         # Each side runs first in every other pair, so that a machine that slows down affects both.

@@ -25,6 +25,8 @@ class TrainBenchmarkConfig(TrainConfig):
         yield from super().rules()
         if self.trainer.devices * self.trainer.num_nodes != 1:
             yield "trainer.devices, trainer.num_nodes: one device is measured; leave them out"
+        if self.trainer.strategy == "fsdp":
+            yield "trainer.strategy=fsdp: one process is measured, which shares no weights"
 
 
 class DecodeBenchmarkConfig(Checked):

@@ -21,6 +21,7 @@ from seq2seq.training.hardware import (
     describe_device,
     peak_memory,
     set_up_process,
+    with_length_multiple,
 )
 from seq2seq.training.lengths import in_steps
 from seq2seq.training.run_notes import count_parameters
@@ -36,6 +37,7 @@ MATMUL = {"cpu": 2048, "gpu": 8192}
 def benchmark_train(config: TrainBenchmarkConfig) -> None:
     """Run `scripts/benchmark.py train`: print one JSON line."""
     accelerator = choose_accelerator(config.trainer)
+    config = with_length_multiple(config, accelerator)
     t = config.trainer
     precision, _ = choose_training_precision(t, accelerator, config.model, config.data)
     set_up_process(accelerator)

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NoReturn, TypeVar
 
+from seq2seq.cores import set_up_libraries
 from seq2seq.errors import RunError, UserError
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ def run_command(main: Callable[[], Result]) -> Result:
 
     So a traceback always means a bug of this program.
     """
+    set_up_libraries()
     try:
         return main()
     except UserError as error:

@@ -14,6 +14,7 @@ from yaml import YAMLError
 
 from seq2seq.cli.explain import explain, values_of
 from seq2seq.config import ARCHITECTURES, FIXED, RESUMABLE, TrainConfig, may_change, migrated
+from seq2seq.config.renames import LAST_VERSION, removed
 from seq2seq.errors import ConfigError, RunError, nearest
 
 # Settings of the tokenizer that matter only for a vocabulary that is still to be learned.
@@ -37,6 +38,12 @@ def resumed(config: DictConfig, keys: Sequence[str], folder: str) -> dict[str, A
     try:
         written: Any = OmegaConf.to_container(OmegaConf.load(file))
         stored: Any = OmegaConf.create(migrated(written))
+        if gone := removed(migrated(written)):
+            raise RunError(
+                f"resume={folder}: the run uses {', '.join(gone)}, which is gone. The last version "
+                f"that can resume the run is {LAST_VERSION}; to start a new run from its weights: "
+                f"init_from={folder}"
+            )
         # Runs from before there was a choice do not name their architecture.
         architecture = OmegaConf.select(stored, "model.architecture", default="transformer")
         if architecture not in ARCHITECTURES:

@@ -13,7 +13,6 @@ from seq2seq.cli.exits import prepare_streams, run_command
 from seq2seq.cli.model_options import ModelOptions
 from seq2seq.cli.options import Command, option
 from seq2seq.config.checked import Checked, group
-from seq2seq.cores import set_up_libraries
 from seq2seq.errors import RunError, install
 from seq2seq.inference.engines import PRECISIONS
 from seq2seq.serving.limits import Keys, Limits
@@ -77,7 +76,6 @@ def _run(options: ServeOptions) -> None:
     missing = [name.replace("_", "-") for name in NEEDED if find_spec(name) is None]
     if missing:
         raise RunError(f"serve needs {', '.join(missing)}, which is missing: {install('serve')}")
-    set_up_libraries()
     from seq2seq.serving.glossaries import Glossaries
 
     limits, keys = options.limits, Keys(options.api_keys, options.limits.rate)

@@ -38,7 +38,6 @@ from seq2seq.config import (
     unchecked,
 )
 from seq2seq.config.checked import groups_of
-from seq2seq.cores import set_up_libraries
 from seq2seq.errors import ConfigError
 
 Settings = TypeVar("Settings", bound=Checked)
@@ -54,7 +53,6 @@ def hydra_command(
 
     `about` is the beginning of the command's help.
     """
-    set_up_libraries()
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra must raise its errors, which `explain` rewords
     register(config_name, schema)
 

@@ -22,7 +22,7 @@ from seq2seq.cli.translate_options import (
     keywords,
     only_torch,
 )
-from seq2seq.cores import keep_freed_memory, set_up_libraries
+from seq2seq.cores import keep_freed_memory
 from seq2seq.documents import KINDS, LARGEST, read
 from seq2seq.errors import DataError, RunError, UserError
 from seq2seq.files import atomic_write
@@ -60,7 +60,6 @@ def _run(options: TranslateOptions) -> None:
     asked = keywords(options)
     level = logging.ERROR if options.quiet else logging.WARNING
     logging.basicConfig(level=level, format="translate: %(message)s", stream=sys.stderr)
-    set_up_libraries()
     folders = _models(options)
     if _is_prompt(options):
         _prompt(_load(folders, options), options, asked)

@@ -91,6 +91,9 @@ class Checks:
         for word in words if self.choices else ():
             if word not in self.choices:
                 yield f"{name}={word} is not known: {nearest(str(word), self.choices)}"
+        default = getattr(type(owner), key, None)
+        if self.length and value is None and default is not None:
+            yield f"{name}=null is not a length: give one, such as {default}"
         for label, item in items:
             if why := self._unfit(item):
                 yield f"{label}={item} {why}"

@@ -108,10 +108,11 @@ class DataConfig(CorpusConfig):
         8192, "largest batch: source and target positions together, padding included", at_least=2
     )
     max_sentences: int | None = setting(None, "most pairs of a batch; null = no limit", at_least=1)
-    length_multiple: int = setting(
-        1,
+    length_multiple: int | None = setting(
+        None,
         "round padded lengths up to a multiple; 8 suits tensor cores; 0 makes few different "
-        "lengths, for bf16 on a CPU, where torch compiles a kernel for each new shape",
+        "lengths; null = 0 for bf16 on a CPU, where torch compiles a kernel for each new shape, "
+        "else 1",
         at_least=0,
     )
     num_workers: int = setting(

@@ -26,7 +26,7 @@ class ModelConfig(Checked, section="model"):
     )  # fmt: skip
     dropout: float = setting(0.1, "dropout of embeddings and of each block's output", **SHARE)
     max_length: int = setting(
-        256, "longest sentence in tokens, its end token included", at_least=8, at_most=2**16
+        256, "longest sentence in tokens, its end mark included", at_least=8, at_most=2**16
     )
 
     def rules(self) -> Iterator[str]:

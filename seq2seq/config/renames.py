@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from seq2seq.config.checked import flat
+
 RENAMED = {  # old name: present name
     "optim.final_lr": "optim.final_lr_ratio",
     "trainer.on_bad_step": "trainer.on_loss_spike",
@@ -23,8 +25,7 @@ REMOVED = {  # old name: what to do instead
     "decode.groups": "decode.strategy=sample gives translations that differ, a larger beam more",
     "decode.diversity": "decode.strategy=sample gives translations that differ",
     "logger.upload_bundle": "logger.share=all sends the bundle, and curves (the default) does not",
-    "data.streaming": "leave it out, since a corpus of any size is prepared on the disk first; a "
-    "run that streamed continues with revision aadf354 (seq2seq 0.1.0)",
+    "data.streaming": "leave it out, since a corpus of any size is prepared on the disk first",
     "data.longest_first": "dry_run=true, which makes a step on the largest batch",
     "model.word_dropout": "model.dropout, or tokenizer.dropout, which varies words; init_from=RUN "
     "takes over the weights of a run that used it",
@@ -37,6 +38,8 @@ REMOVED = {  # old name: what to do instead
 # Values with which removed settings did nothing; other values affected the result.
 OFF = {"data.streaming": False, "data.longest_first": False, "model.word_dropout": 0,
        "optim.r_drop": 0, "decode.coverage": 0, "decode.groups": 1}  # fmt: skip
+# The last version that has all removed settings.
+LAST_VERSION = "revision a4b07cc (seq2seq 0.1.0)"
 # What the code did before a setting existed, if the default of the setting differs from that.
 BEFORE = {"cleaning": {"leakage_from": 1}}
 
@@ -65,6 +68,13 @@ def migrated(stored: Mapping[str, Any]) -> dict[str, Any]:
 def _did_nothing(key: str, value: Any) -> bool:
     """Tell whether a setting was removed and had no effect on the result."""
     return key in REMOVED and value == OFF.get(key, value)
+
+
+def removed(settings: Mapping[str, Any]) -> list[str]:
+    """List removed settings that affect the result, as typed; `settings` come from `migrated`."""
+    used = flat(settings).items()
+    gone = [(key, value) for key, value in used if key in REMOVED or value == "mbr"]  # a strategy
+    return [f"{key}={value}" for key, value in gone]
 
 
 def refusal(key: str) -> str | None:

@@ -40,6 +40,8 @@ def sentences_fit_batches(data: DataConfig, model: ModelConfig) -> Iterator[str]
             f"data.max_tokens={data.max_tokens} cannot hold one pair of sentences of "
             f"model.max_length={model.max_length} tokens each: raise the first or lower the second"
         )
+    if data.length_multiple is None:
+        return  # few shapes are chosen only if they fit
     multiple = data.length_multiple or rounding_step(model.max_length)
     if model.max_length % multiple:
         yield (

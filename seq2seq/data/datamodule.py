@@ -92,7 +92,8 @@ class TranslationData:
     ):
         self.data, self.cleaning, self.tokenizer = data, cleaning, tokenizer
         self.max_length, self.seed = max_length, seed
-        self.budget = Budget(data.max_tokens, data.max_sentences, data.length_multiple)
+        multiple = 1 if data.length_multiple is None else data.length_multiple
+        self.budget = Budget(data.max_tokens, data.max_sentences, multiple)
         self.most_train, self.most_val, self.val_on_train = train_pairs, val_pairs, val_on_train
         self.val_pairs: list[Pair] = []
         self._batches: TrainingBatches | PhasedBatches | None = None

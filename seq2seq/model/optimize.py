@@ -108,7 +108,7 @@ class PackedLinear(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Apply the layers: (..., D_in) -> (..., D_out)."""
         rows = x.numel() // self.in_features
-        if x.numel() < self.fewest_numbers:
+        if 0 < x.numel() < self.fewest_numbers:
             copies = -(-ENOUGH_ROWS // rows)  # rounded up; copies are cheaper than padding
             filled = torch.cat([x.reshape(rows, -1)] * copies)  # (rows * copies, D_in)
         elif missing := -rows % rounding_step(rows):

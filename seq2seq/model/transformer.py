@@ -129,7 +129,14 @@ class Transformer(TranslationModel):
         x_RTD = self.target_embedding(target_RT, start)
         for i, layer in enumerate(self.decoder):
             past = None if cache is None else cache.layer(i)
-            x_RTD = layer(x_RTD, of_layers[i], source_allowed, self.rotary, past, target_allowed)
+            x_RTD = layer(
+                x_RTD,
+                memory=of_layers[i],
+                source_allowed=source_allowed,
+                rotary=self.rotary,
+                cache=past,
+                target_allowed=target_allowed,
+            )
         return self.decoder_norm(x_RTD)
 
     def forward(self, source_BS: Tensor, source_real_BS: Tensor, target_BT: Tensor) -> Tensor:

@@ -73,6 +73,11 @@ def check_processes(config: TrainerConfig, precision: str) -> None:
             f"trainer.devices={config.devices} x trainer.num_nodes={config.num_nodes} makes "
             f"{wanted}: set trainer.devices={here} trainer.num_nodes={started // here}"
         )
+    if config.num_nodes > 1 and not {"RANK", "SLURM_PROCID"} & os.environ.keys():
+        problems.append(
+            f"trainer.num_nodes={config.num_nodes}, and nothing says which machine this is: "
+            "start the run on each machine with torchrun or srun (docs/how-to/several-gpus.md)"
+        )
     restarts = os.environ.get("TORCHELASTIC_MAX_RESTARTS", "0")
     if restarts != "0" and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True":
         problems.append(

@@ -46,4 +46,7 @@ def dry_run(trainer: Trainer, data: TranslationData) -> None:
         f"training    {training} for {trainer.max_steps:,} steps; validation and checkpoints come "
         "on top",
     ]
+    if t.strategy == "fsdp":
+        lines.append("note        measured in one process with whole weights; each of several GPUs "
+                     "holds a share of them, and waits for the others")  # fmt: skip
     log.info("\n".join(lines))

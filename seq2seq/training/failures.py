@@ -64,7 +64,7 @@ def _out_of_memory(run_dir: Path, trainer: Trainer | None) -> str:
             f"{trainer.config.accumulate} by the same factor, which learns the same; or a "
             "smaller model; or trainer.precision=bf16-mixed"
         )
-    if trainer is not None:
+    if trainer is not None and hasattr(trainer, "validation"):
         decode = trainer.validation.decode
         half = max(1, decode.batch_tokens // 2)
         again = command_line("train", f"resume={run_dir}", f"decode.batch_tokens={half}")

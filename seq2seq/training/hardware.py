@@ -9,17 +9,28 @@ import re
 import sys
 import warnings
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
+from typing import TypeVar
 
 import torch
 
-from seq2seq.config import DataConfig, ModelConfig, TrainerConfig, TransformerConfig
+from seq2seq.config import (
+    DataConfig,
+    ModelConfig,
+    TrainConfig,
+    TrainerConfig,
+    TransformerConfig,
+)
 from seq2seq.cores import keep_freed_memory
 from seq2seq.errors import ConfigError
 from seq2seq.findings.before import SLOWER
 from seq2seq.inference.engines.torch import cpu_has
+from seq2seq.length import rounding_step
 from seq2seq.model import masks
 from seq2seq.model.fused_attention import fused_backend
+
+Config = TypeVar("Config", bound=TrainConfig)
 
 
 def choose_accelerator(config: TrainerConfig) -> str:
@@ -54,11 +65,25 @@ def claim_device(accelerator: str) -> None:
 
 # On a CPU with instructions for bf16, models of at least this width train faster in bf16: 1.9 times
 # at width 128, 2.3 times at 256 (`experiment=demo`, one thread). But for each new batch shape, bf16
-# makes a kernel for each kind of product, which takes some 10 ms. With many shapes only wider
-# models make up for that: a step of Multi30k on two cores takes 0.4 s in fp32 and 0.8 s in bf16 at
-# width 128, 1.0 and 1.2 s at 256, 5.9 and 2.5 s at 512. A rule decides, not a trial, so that two
-# runs with the same settings are the same.
+# makes a kernel for each kind of product, which takes some 10 ms, so with many shapes only wider
+# models gain from the first step on. A rule decides, not a trial, so that two runs with the same
+# settings are the same.
 BF16_WIDTH, BF16_WIDTH_MANY_SHAPES = 128, 512
+
+
+def with_length_multiple(config: Config, accelerator: str) -> Config:
+    """Return the settings with a number for `data.length_multiple`.
+
+    null becomes 0, which makes few shapes, where a CPU will train in bf16 and can gain from it;
+    else 1. A run stores the number, so that it has the same batches wherever it is resumed.
+    """
+    if config.data.length_multiple is not None:
+        return config
+    model, wanted = config.model, config.trainer.precision
+    fits = model.max_length % rounding_step(model.max_length) == 0
+    gains = wanted == "bf16-mixed" or (wanted == "auto" and model.d_model >= BF16_WIDTH)
+    few = accelerator == "cpu" and cpu_has("bfloat16") and gains and fits
+    return replace(config, data=replace(config.data, length_multiple=0 if few else 1))
 
 
 def choose_training_precision(

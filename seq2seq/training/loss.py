@@ -106,6 +106,8 @@ class _CrossEntropy(torch.autograd.Function):
     are in memory. With smoothing e, smoothed = nll + e * (z[label] - mean(z)). The mean of the
     scores is the score of W's mean row, so smoothing needs no pass over the vocabulary.
 
+    `F.linear_cross_entropy` of torch 2.13 gives one of the two sums, and torch 2.11 lacks it.
+
     The products are those of the unscaled sum. The loss scale of fp16 enters only in the backward
     pass, with the gradient of the sum: differences of probabilities fit into fp16 without it.
     """

@@ -128,7 +128,7 @@ def report_skipped_step(
     if config.on_loss_spike == "stop":
         resume = command_line("train", f"resume={run.folder}", "trainer.on_loss_spike=skip")
         return RunError(
-            f"{what}. The state before it is saved. To continue after these batches: {resume}"
+            f"{what}. The state without it is saved. To continue after these batches: {resume}"
         )
     if run.processes.rank == 0:
         log.warning("%s", what)

@@ -1,10 +1,10 @@
 """FSDP2: each of n processes keeps 1/n of weights, gradients and optimiser state.
 
 The weights of a layer are gathered when the layer runs, forwards and backwards, in bf16 if the run
-computes in bf16. Gradients are averaged into their shards in 32 bits, once per update. The first
-process builds the model with weights, on the CPU; the others build it without memory (on the meta
-device). The first process sends the weights to the shards one by one, so no GPU ever holds all of
-them in 32 bits.
+computes in bf16; with accumulated batches, they stay gathered until the last batch of an update.
+Gradients are averaged into their shards in 32 bits, once per update. The first process builds the
+model with weights, on the CPU; the others build it without memory (on the meta device). The first
+process sends the weights to the shards one by one, so no GPU ever holds all of them in 32 bits.
 
 Checkpoints are sharded, too: each process writes its part of weights and moments with
 torch.distributed.checkpoint, which can read them into any other number of shards, or into one.

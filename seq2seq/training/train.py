@@ -32,6 +32,7 @@ from seq2seq.training.hardware import (
     describe_attention,
     describe_device,
     set_up_process,
+    with_length_multiple,
 )
 from seq2seq.training.lengths import in_steps
 from seq2seq.training.run_folder import (
@@ -62,6 +63,7 @@ def train(config: TrainConfig) -> float:
     t, first = config.trainer, process_rank() == 0
     accelerator = choose_accelerator(t)
     claim_device(accelerator)
+    config = with_length_multiple(config, accelerator)
     precision, why = choose_training_precision(t, accelerator, config.model, config.data)
     precision_note = f"{precision} ({why})" if why else precision
     check_processes(t, precision)

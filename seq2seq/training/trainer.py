@@ -106,6 +106,8 @@ class Trainer:
         self.module = fabric.setup_module(self.task)
         self.model, self.device = self.task.model, fabric.device
         self.sharded = isinstance(self.model, FSDPModule)
+        if isinstance(self.model, FSDPModule) and config.accumulate > 1:
+            self.model.set_reshard_after_forward(False)  # weights are gathered once per update
         self.optimizer = make_optimizer(self.model, optim, self.model.config.d_model)
         self.schedule = make_schedule(self.optimizer, optim, self.max_steps)
         self.max_tokens = max_tokens
@@ -161,11 +163,11 @@ class Trainer:
             log.info("resuming    after step %d", self.step)
             restore(self, checkpoint)
         consumer = Consumer(
-            self.fabric.global_rank,
-            self.fabric.world_size,
-            self.config.accumulate,
-            self.step,
-            self.max_steps,
+            rank=self.fabric.global_rank,
+            world_size=self.fabric.world_size,
+            accumulate=self.config.accumulate,
+            first_step=self.step,
+            max_steps=self.max_steps,
             pin_memory=self.device.type == "cuda",
         )
         batches = iter(self.data.train_dataloader(consumer))
@@ -210,6 +212,8 @@ class Trainer:
             batch: on the device.
             sync: whether processes exchange their gradients now.
         """
+        if isinstance(self.model, FSDPModule):
+            self.model.set_reshard_after_backward(sync)
         with self.fabric.no_backward_sync(self.module, enabled=not sync):
             with self.timer.part("forward"):
                 loss, nll = self.module(batch)

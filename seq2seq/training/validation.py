@@ -136,8 +136,9 @@ class Validation:
         if bleu > self.best:
             self.best, self.best_step, self.worse = bleu, step, 0
             if bleu > self.average:
-                if half:  # the bundle stores full precision
-                    model = gathered_model(trainer.model, torch.device("cpu"))
+                if half:  # the bundle stores full precision; only the first process writes it
+                    keeps = self.run.processes.rank == 0
+                    model = gathered_model(trainer.model, torch.device("cpu" if keeps else "meta"))
                 self.write_bundle(model, step, bleu)
         if self.snapshots is not None:
             self.snapshots.keep(trainer.model, step, bleu)

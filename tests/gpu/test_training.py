@@ -96,6 +96,7 @@ def test_shards_need_less_memory_than_copies_and_learn_the_same(two_devices):
     assert shards[0]["nll"] == pytest.approx(copies[0]["nll"], abs=0.05)
     for one, other in zip(shards, copies, strict=True):
         assert one["state"] < 0.55 * other["state"]  # weights and moments
+        assert one["gathered"] == 13 * 4  # 12 layers and the rest: once in each of 4 updates
         if two_devices == "cuda":
             assert one["peak"] < other["peak"]
 

@@ -19,6 +19,7 @@ from tiny import tiny_transformer
 from tiny_training import TinyData, TinyValidation, tiny_batch, without_saving
 from torch._dynamo.backends.distributed import DDPOptimizer
 from torch.distributed.tensor import DTensor
+from torch.profiler import ProfilerActivity, profile
 
 from seq2seq.config import CheckpointConfig, OptimConfig, TrainerConfig
 from seq2seq.training.distributed import make_fabric
@@ -53,13 +54,15 @@ config = TrainerConfig(
     max_steps=4, accumulate=2, compile=way == "compile", gradient_clip=0.0, val_every_n_steps=9
 )
 trainer = without_saving(Trainer(fabric, model, run, config, optim=optim, max_tokens=64))
-trainer.fit(TinyData(), TinyValidation(), CheckpointConfig())
+with profile(activities=[ProfilerActivity.CPU]) as trace:
+    trainer.fit(TinyData(), TinyValidation(), CheckpointConfig())
 tensors = [value for state in trainer.optimizer.state.values() for value in state.values()]
 tensors += trainer.model.parameters()
 mine = [tensor.to_local() if isinstance(tensor, DTensor) else tensor for tensor in tensors]
 found = {
     "nll": float(trainer.metrics["train/nll"]),
     "ddp_optimizer": len(used),
+    "gathered": sum(one.count for one in trace.key_averages() if "allgather_base" in one.key),
     "state": sum(tensor.numel() * tensor.element_size() for tensor in mine),
     "peak": torch.cuda.max_memory_allocated() if device == "cuda" else 0,
     "batch": tiny_batch(0).target_tokens,

@@ -163,18 +163,17 @@ def test_bundles_translate_as_they_did(bundle: str) -> None:
         pytest.importorskip("ctranslate2")
     folder = STORED / ("ctranslate2" if engine == "ctranslate2" else f"bundles/{bundle}")
     translator = Translator.load(folder, "cpu", engine=engine, precision="float32")
-    wrong, drawn, meant = [], [], []
+    wrong, drawn, meant, remade = [], [], [], []
     for line, now in zip(lines, stored.replay(translator, lines), strict=True):
         if found := list(stored.differences(line["answer"], now["answer"], SCORES)):
             # On another processor a sample may fall on the other side of a limit.
             chance = "strategy" in line["keywords"] and not HERE
-            if changed(line) == "text":
-                continue
-            kind = meant if changed(line) in CHANGED else drawn if chance else wrong
-            kind.append(f"{line['keywords']} {line['source']!r}: {found}")
+            kinds = {"text": remade, "joiner": meant, None: drawn if chance else wrong}
+            kinds[changed(line)].append(f"{line['keywords']} {line['source']!r}: {found}")
     assert not wrong, f"{len(wrong)} of {len(lines)} differ:\n" + "\n".join(wrong[:5])
     assert len(drawn) <= 5, "\n".join(drawn)
     assert len(meant) <= 3, "\n".join(meant)
+    assert len(remade) <= 6, "\n".join(remade)  # of the 10 to 24 lines that steps of text touch
 
 
 def test_the_stored_outputs_are_worth_comparing() -> None:

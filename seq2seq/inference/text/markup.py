@@ -53,6 +53,11 @@ class Tag:
     before: bool = False
     after: bool = False
 
+    @property
+    def is_space(self) -> bool:
+        """Whether this is an entity for a space, such as `&nbsp;`."""
+        return html.unescape(self.text).isspace()
+
 
 @dataclass(frozen=True)
 class Taken:
@@ -98,12 +103,17 @@ class Markup(Step):
         prose = (read(text[start:end]) for start, end in outside(text, tokens))
         clean, *pieces = self.normalise(mark.join(prose)).split(mark)
         clean = clean.lstrip()
-        tags = []
+        tags, adjoins = [], False  # whether a token comes directly after the one before
         for token, piece in zip(tokens, pieces, strict=True):
             space, more = clean[-1:] == " ", piece[:1] == " "
             if space and piece[:1] and not more and not (token.opens or piece[0].isalnum()):
                 clean = clean[:-1]  # "job 👏!" without the emoji is "job!"
-            tags.append(Tag(text[token.start : token.end], len(clean), token, space, more))
+            own = text[token.start : token.end]
+            tags.append(Tag(own, len(clean), token, space and not adjoins, more))
+            adjoins = not piece
+            if tags[-1].is_space and clean and not (space or more):
+                clean, space = f"{clean} ", True  # else 10&nbsp;euros would become 10euros
+                tags[-1] = replace(tags[-1], at=len(clean))
             clean += piece.lstrip(" ") if space or not clean else piece
         clean = clean.rstrip()
         tags = [replace(tag, at=min(tag.at, len(clean))) for tag in tags]
@@ -233,6 +243,8 @@ class _Writer:
             if element.closing:
                 inner = self._between(element.children, start, end)
                 parts += [between, opening.text, inner, element.closing]
+            elif opening.is_space and not (opening.before or opening.after):
+                parts += [between.rstrip(), opening.text]  # instead of the space
             elif self._joins(element):
                 word = between.rstrip()
                 parts += [word, opening.text, between[len(word) :]]

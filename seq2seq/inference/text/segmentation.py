@@ -118,7 +118,7 @@ class Segmentation:
         for span in spans:
             found, said = self._fitting(masked, mark, _stripped(text, span))
             pieces += found
-            notes += [note for note in said if note not in notes]
+            notes = list(dict.fromkeys([*notes, *said]))
         if not pieces:
             return Layout([], [text], notes)
         edges = [0, *chain.from_iterable(pieces), len(text)]

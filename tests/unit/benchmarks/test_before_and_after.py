@@ -39,7 +39,6 @@ def test_the_interval_is_that_of_students_t_on_the_logarithms():
     expected = [1.21 * math.exp(-half), 1.21 * math.exp(half)]
     assert found["interval"] == pytest.approx(expected, abs=1e-4)
     assert (found["model"], found["steps"], found["metric"]) == ("tiny", 3, "tokens_per_second")
-    assert compared(lines(1), lines(2))["interval"] == [2.0, 2.0]
 
 
 @pytest.fixture
@@ -76,4 +75,4 @@ def test_a_benchmark_that_fails_is_one_message(checkouts):
     said = f"error: {checkouts / 'before'}: scripts/benchmark.py fail failed: this one is broken"
     assert said in result.stderr
     assert "Traceback" not in result.stderr
-    assert compare(checkouts, "--pairs", "0", "train").returncode == 2
+    assert compare(checkouts, "--pairs", "1", "train").returncode == 2

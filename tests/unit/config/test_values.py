@@ -129,6 +129,8 @@ def test_members_may_take_the_folder_of_the_mixture():
             r"optim\.optimizer=muon needs whole weights.* use trainer\.strategy=ddp, or "
             r"optim\.optimizer=adamw",
         ),
+        (TrainerConfig, {"max_steps": None}, r"trainer\.max_steps=null is not a length: give one"),
+        (OptimConfig, {"warmup_steps": None}, r"optim\.warmup_steps=null is not a length"),
         (DataConfig, {"temperature": 5}, r"temperature=5 does nothing without data\.members"),
         (TokenizerConfig, {"symbols": ["<a>", "<a>"]}, r"symbols names one of them twice"),
         (TrainConfig, {"data": DataConfig(length_multiple=7)}, r"length_multiple=7 would pad"),

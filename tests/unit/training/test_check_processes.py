@@ -12,7 +12,10 @@ from seq2seq.training.run_folder import run_folder
 
 
 def test_torchrun_must_start_as_many_as_the_settings_say_and_in_a_way_that_restarts(monkeypatch):
-    variables = {"TORCHELASTIC_RUN_ID": "x", "WORLD_SIZE": "8", "LOCAL_WORLD_SIZE": "4"}
+    with pytest.raises(ConfigError, match="nothing says which machine this is: start the run on"):
+        check_processes(TrainerConfig(devices=4, num_nodes=2), "32-true")
+    variables = {"TORCHELASTIC_RUN_ID": "x", "WORLD_SIZE": "8", "LOCAL_WORLD_SIZE": "4",
+                 "RANK": "0"}  # fmt: skip
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     check_processes(TrainerConfig(devices=4, num_nodes=2), "32-true")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -12,12 +13,13 @@ from seq2seq.config import (
     DataConfig,
     ModelConfig,
     RecurrentConfig,
+    TrainConfig,
     TrainerConfig,
     TransformerConfig,
 )
 from seq2seq.errors import ConfigError
 from seq2seq.training import hardware
-from seq2seq.training.hardware import choose_training_precision
+from seq2seq.training.hardware import choose_training_precision, with_length_multiple
 
 TINY, NARROW, WIDE = (TransformerConfig(d_model=width) for width in (64, 128, 512))
 MANY_SHAPES, FEW_SHAPES = DataConfig(), DataConfig(length_multiple=0)
@@ -41,6 +43,28 @@ def test_auto_on_a_cpu(monkeypatch, model: ModelConfig, data: DataConfig, chosen
     assert reason.endswith(why)
     monkeypatch.setattr(hardware, "cpu_has", lambda precision: False)
     assert choose_training_precision(TrainerConfig(), "cpu", model, data) == ("32-true", "")
+
+
+@pytest.mark.parametrize(
+    ("model", "bf16", "accelerator", "precision", "expected"),
+    [
+        (NARROW, True, "cpu", "auto", 0),
+        (NARROW, True, "cpu", "32-true", 1),
+        (TINY, True, "cpu", "auto", 1),
+        (TINY, True, "cpu", "bf16-mixed", 0),
+        (TransformerConfig(d_model=128, max_length=100), True, "cpu", "auto", 1),  # it is no 8 * n
+        (NARROW, False, "cpu", "auto", 1),
+        (WIDE, True, "gpu", "auto", 1),
+    ],
+)
+def test_bf16_on_a_cpu_gets_few_shapes(monkeypatch, model, bf16, accelerator, precision, expected):
+    monkeypatch.setattr(hardware, "cpu_has", lambda precision: bf16)
+    config = TrainConfig(model=model, trainer=TrainerConfig(precision=precision))
+    found = with_length_multiple(config, accelerator)
+    assert found.data.length_multiple == expected
+    assert replace(found, data=replace(found.data, length_multiple=None)) == config
+    given = TrainConfig(model=model, data=DataConfig(length_multiple=4))
+    assert with_length_multiple(given, accelerator) == given
 
 
 @pytest.mark.parametrize(("generation", "chosen"), [(9, "bf16-mixed"), (7, "16-mixed")])

@@ -71,6 +71,7 @@ def units(text: str) -> list[tuple[int, int]]:
         ("Tom &amp; x.fr?a=1&copy=2", "Tom & x.fr?a=1&copy=2", []),
         ('I am "hungry".', "I am hungry.", [5, 11]),
         ('5" and 6"', '5" and 6"', []),
+        ("10&nbsp;euros,&nbsp;&#160;now", "10 euros, now", [3, 10, 10]),
     ],
 )
 def test_what_the_model_reads(source, clean, places):
@@ -187,6 +188,18 @@ def test_without_weights_places_are_kept():
     assert put(taken, "un deux trois quatre", None) == "un deux <b>trois</b> quatre"
 
 
+@pytest.mark.parametrize(
+    ("source", "target", "expected"),
+    [
+        ("one&nbsp;two", "un deux", "un&nbsp;deux"),
+        ("one two &nbsp;&nbsp;three", "un deux trois", "un deux &nbsp;&nbsp;trois"),
+    ],
+)
+def test_spaces_that_are_entities_stay_and_no_other_space_comes_beside(source, target, expected):
+    _, taken = MARKUP.before(source)
+    assert put(taken, target, None) == expected
+
+
 def test_what_was_read_of_entities_is_written_as_such():
     _, taken = MARKUP.before("Tom &amp; <b>Jerry</b>")
     assert put(taken, "Tom & Jerry", links(0, 1, 2, source=3)) == "Tom &amp; <b>Jerry</b>"
@@ -194,7 +207,8 @@ def test_what_was_read_of_entities_is_written_as_such():
 
 NAMES = st.sampled_from(["b", "i", 'u title="a > b"', "a href='x' hidden"])
 PART = st.sampled_from(
-    ["dog ", "a", " ", "é.", "<x/>", "</b>", "<i>", "<!-- a > b -->", " 👍 ", "🎉", "a < b "]
+    ["dog ", "a", " ", "é.", "<x/>", "</b>", "<i>", "<!-- a > b -->", " 👍 ", "🎉", "a < b ",
+     "&nbsp;"]
 )
 ELEMENT = st.builds(
     lambda n, text: f"<{n}>{text}</{n.split()[0]}>", NAMES, PART | st.just("red cat ")
