@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +15,12 @@ import pyarrow as pa
 
 from seq2seq.data.engines import Engine
 from seq2seq.data.shards import (
-    read_facts,
     read_keys,
     read_near_keys,
     read_table,
     read_texts,
     rows_of,
+    whole_facts,
     write_table,
 )
 from seq2seq.data.steps import EXAMPLES
@@ -53,9 +52,8 @@ def mark_duplicates(
         threads: of each machine; None = one for each core.
     """
     sizes = [rows_of(path) for path in parts]
-    with suppress(OSError, ValueError, KeyError):
-        if read_facts(file)["sizes"] == sizes:
-            return [np.asarray(row.values) for row in read_table(file)["row"]]
+    if whole_facts(file).get("sizes") == sizes:
+        return [np.asarray(row.values) for row in read_table(file)["row"]]
     found = [np.zeros(0, np.int64)] * len(parts)
     dropped: dict[str, int] = {}
     examples: dict[str, list[list[str]]] = {}

@@ -187,10 +187,9 @@ class Preparation:
                 sample = functools.partial(sample_pairs, parts, repeated, self.tokenizer.sample)
                 vocabularies = Vocabularies.train(sample, self.tokenizer)
                 self._save(vocabularies, self._vocabulary_folder())
-        folder = self._ids_folder(vocabularies)
-        self._save(vocabularies, folder / VOCABULARY)
+        self._save(vocabularies, self._ids_folder(vocabularies) / VOCABULARY)
         with self._timed("tokenise"):
-            shards = self._tokenise(engine, files, repeated, folder)
+            shards = self._tokenise(engine, files, repeated, vocabularies)
         return self._finish(files, repeated, vocabularies, shards, kept)
 
     def _clean(self, engine: Engine) -> list[File]:
@@ -254,18 +253,22 @@ class Preparation:
         return self.folder / f"ids-{fingerprint([vocabularies.content_hash(), *variants])}"
 
     def _tokenise(
-        self, engine: Engine, parts: Sequence[File], repeated: Sequence[np.ndarray], folder: Path
+        self,
+        engine: Engine,
+        parts: Sequence[File],
+        repeated: Sequence[np.ndarray],
+        vocabularies: Vocabularies,
     ) -> list[File]:
         """Tokenise the parts, and return the shards' entries, the first segmentation first."""
-        t = self.tokenizer
+        t, folder = self.tokenizer, self._ids_folder(vocabularies)
         names = [f"{v:03d}-" for v in range(t.dropout_variants)] if t.dropout else [""]
         jobs = [
             (part, left_out, folder / f"{name}{part['file']}", variant)
             for variant, name in enumerate(names)
             for part, left_out in zip(parts, repeated, strict=True)
         ]
-        vocabulary = folder / VOCABULARY
-        step = functools.partial(tokenise_part, self.store, self.text, vocabulary, t.dropout)
+        vocabulary = folder / VOCABULARY, vocabularies.content_hash()
+        step = functools.partial(tokenise_part, self.store, self.text, *vocabulary, t.dropout)
         files = engine.each(step, jobs)
         found = list(tqdm(files, "tokenising", total=len(jobs), unit="part", disable=None))
         self.store.get_written(folder, found)

@@ -1,14 +1,16 @@
 """Arrow tables on disk, mapped into memory; `Shards` reads the ids of many files as if of one.
 
-A table is written atomically, with facts about it in the metadata of its schema, so that it needs
-no second file beside it.
+A table is written atomically, with facts about it and a hash of both in the metadata of its schema,
+so that it needs no second file beside it.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,7 @@ import pyarrow as pa
 from seq2seq.data.manifest import File
 from seq2seq.files import atomic_write, checksum
 
-FACTS = b"facts"  # in the metadata of a schema
+FACTS, HASH = b"facts", b"sha256"  # in the metadata of a schema
 SPARE_FILES = 256  # files that the rest of the process may open
 LONGEST = 2**16 - 1  # greater lengths are stored as this: no model takes so long a sentence
 
@@ -28,7 +30,8 @@ def write_table(
 ) -> File:
     """Write an Arrow file with its facts, replacing an older file, and return its entry."""
     said = json.dumps(facts, ensure_ascii=False).encode("utf-8", "backslashreplace")
-    table = table.combine_chunks().replace_schema_metadata({FACTS: said})
+    table = table.combine_chunks()
+    table = table.replace_schema_metadata({FACTS: said, HASH: _hash(table, said)})
     options = pa.ipc.IpcWriteOptions(compression=compression)
     with atomic_write(path) as file:
         with pa.ipc.new_file(file, table.schema, options=options) as writer:
@@ -45,6 +48,25 @@ def file_entry(path: Path, name: str | None = None) -> File:
 def read_facts(path: Path) -> dict[str, Any]:
     """Read the facts that were written with a table."""
     return json.loads(_open(path).schema.metadata[FACTS])
+
+
+def whole_facts(path: Path) -> dict[str, Any]:
+    """Read the facts of a table; none if it is missing, or is not what was written."""
+    with suppress(OSError, ValueError, KeyError, TypeError, pa.ArrowException):
+        table = read_table(path)
+        table.validate(full=True)
+        said = table.schema.metadata
+        if said[HASH] == _hash(table, said[FACTS]):
+            return json.loads(said[FACTS])
+    return {}
+
+
+def _hash(table: pa.Table, facts: bytes) -> bytes:
+    """Hash columns, rows and facts, however the file is compressed."""
+    digest = hashlib.sha256(facts + table.schema.remove_metadata().serialize().to_pybytes())
+    for batch in table.to_batches():
+        digest.update(batch.serialize())
+    return digest.hexdigest().encode()
 
 
 def read_table(path: Path, fields: list[int] | None = None) -> pa.Table:

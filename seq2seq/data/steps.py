@@ -29,11 +29,13 @@ from seq2seq.data.shards import (
     read_keys,
     read_texts,
     rows_of,
+    whole_facts,
     write_table,
 )
 from seq2seq.data.sources import FileSource, Source
 from seq2seq.data.store import Store
 from seq2seq.data.vocabularies import FILES, Vocabularies
+from seq2seq.errors import DataError
 
 PAIRS = 100_000  # pairs in a block; fewer if their text is longer than CHARACTERS
 CHARACTERS = 1 << 25
@@ -160,12 +162,9 @@ def clean_block(
 
 
 def _find_written(store: Store, path: Path, fact: str, value: Any) -> File | None:
-    """Return the entry of a table written before, here or elsewhere, if its fact has the value."""
+    """Return the entry of a whole table written before, here or elsewhere, of this fact."""
     store.get(path)
-    try:
-        if read_facts(path).get(fact) != value:
-            return None
-    except (OSError, ValueError, KeyError):  # missing or damaged; Arrow's errors are of these kinds
+    if whole_facts(path).get(fact) != value:
         return None
     store.put(path, missing=True)  # its writer may have stopped before this
     return file_entry(path)
@@ -187,6 +186,7 @@ def tokenise_part(
     store: Store,
     text: Path,
     vocabulary: Path,
+    content_hash: str,
     dropout: float,
     part: File,
     left_out: np.ndarray,
@@ -200,7 +200,7 @@ def tokenise_part(
         path = text / part["file"]
         kept = np.setdiff1d(np.arange(rows_of(path)), left_out, assume_unique=True)
         texts = read_texts(path, kept)
-        vocabularies = _load(store, vocabulary)
+        vocabularies = _load(store, vocabulary, content_hash)
         rng = random.Random(f"{part['file']} {variant}")
         sources = vocabularies.source.encode(texts[0], dropout, rng)
         targets = vocabularies.target.encode(texts[1], dropout, rng)
@@ -216,6 +216,9 @@ def tokenise_part(
 
 
 @functools.cache
-def _load(store: Store, folder: Path) -> Vocabularies:
+def _load(store: Store, folder: Path, content_hash: str) -> Vocabularies:
     store.get(*(folder / name for name in FILES))
-    return Vocabularies.load(folder)
+    found = Vocabularies.load(folder)
+    if found.content_hash() != content_hash:
+        raise DataError(f"{folder} is damaged: remove it, here and in data.store, and start again")
+    return found

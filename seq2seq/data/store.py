@@ -60,11 +60,21 @@ class Store:
         """Fetch the files that others wrote to a folder, unless exactly these files are here.
 
         An older preparation may have left other files under the same names.
+
+        Raises:
+            DataError: the store has another file than was written.
         """
         for file in files if self.url else ():
+            path = folder / file["file"]
             if not is_whole(folder, file, verify=True):
-                (folder / file["file"]).unlink(missing_ok=True)
-                self.get(folder / file["file"])
+                path.unlink(missing_ok=True)
+                self.get(path)
+                if path.exists() and not is_whole(folder, file, verify=True):
+                    path.unlink()
+                    raise DataError(
+                        f"{self.url}/{path.relative_to(self.cache).as_posix()} is damaged: remove "
+                        "it there, and start again, which makes it anew"
+                    )
 
     @contextmanager
     def _place(self, path: Path) -> Iterator[tuple[Any, str]]:

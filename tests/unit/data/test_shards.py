@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import pickle
 import resource
@@ -18,6 +19,7 @@ from seq2seq.data.shards import (
     ids_table,
     read_facts,
     read_table,
+    whole_facts,
     write_lengths,
     write_table,
 )
@@ -105,3 +107,19 @@ def test_a_table_is_there_only_when_it_is_whole(tmp_path, monkeypatch):
             write_table(place, ids_table([[2]], [[2]], 9), {})
     assert path.read_bytes() == before
     assert not (tmp_path / "new.arrow").exists()
+
+
+@pytest.mark.parametrize("compression", [None, "zstd"])
+def test_no_damaged_byte_goes_unnoticed(tmp_path, compression):
+    """Where nothing depends on a byte, the table is as it was written."""
+    table, path = ids_table([[1, 2], [], [3]], [[4], [5, 6], []], 300), tmp_path / "t.arrow"
+    write_table(path, table, {"rows": [0, 3]}, compression)
+    content, noticed = path.read_bytes(), 0
+    assert whole_facts(path) == {"rows": [0, 3]}
+    for place, flipped in itertools.product(range(len(content)), (1, 64)):
+        path.unlink()  # a table that is mapped into memory is never written over
+        path.write_bytes(content[:place] + bytes([content[place] ^ flipped]) + content[place + 1 :])
+        if found := whole_facts(path):
+            assert (found, read_table(path).equals(table)) == ({"rows": [0, 3]}, True)
+        noticed += not found
+    assert noticed > len(content)

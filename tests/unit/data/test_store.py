@@ -16,6 +16,7 @@ from seq2seq.data.manifest import read_manifest
 from seq2seq.data.pipeline import prepare
 from seq2seq.data.prepared import prepared_pairs
 from seq2seq.data.shards import read_facts, read_table, write_table
+from seq2seq.data.store import Store
 from seq2seq.errors import DataError
 
 URL = "memory://bucket/corpora"
@@ -126,3 +127,34 @@ def test_prepared_text_that_is_not_whole_is_no_empty_text(data):
 def test_a_store_that_cannot_be_used_is_told_before_the_work(data):
     with pytest.raises(DataError, match=r"data\.store=nowhere://x cannot be used \(ValueError"):
         run(replace(data, store="nowhere://x"), Broken())
+
+
+def flip(path: Path, place: int) -> None:
+    content = bytearray(path.read_bytes())
+    content[place] ^= 255
+    path.write_bytes(content)
+
+
+def test_a_damaged_file_of_the_store_is_named_and_not_used(data, tmp_path):
+    """Nor is one that no manifest lists: what is not as it was written is made anew."""
+    config = replace(data, store=f"file://{tmp_path}/store")
+    before = hashes(run(config, LocalEngine(1)))
+    part, shard = (
+        next(tmp_path.glob(f"store/corpora/*/{name}-000001.arrow"))
+        for name in ("text/00000", "ids-*/000-00000")
+    )
+    for victim in (part, shard):
+        flip(victim, victim.stat().st_size // 2)
+    elsewhere = replace(config, cache=str(tmp_path / "elsewhere"))
+    for _ in range(2):
+        with pytest.raises(DataError, match=f"{shard} is damaged: remove it there, and start"):
+            run(elsewhere, Broken())
+    shard.unlink()
+    assert hashes(run(elsewhere, LocalEngine(1))) == before
+    assert hashes(run(replace(config, cache=str(tmp_path / "third")), Broken())) == before
+
+
+def test_a_machine_refuses_another_vocabulary_than_was_learned(data):
+    found = run(data, LocalEngine(1))
+    with pytest.raises(DataError, match=r"vocabulary is damaged: remove it, here and in data\.st"):
+        steps._load(Store(Path(data.cache)), found.folder / "vocabulary", "hash of another")
