@@ -12,6 +12,7 @@ import multiprocessing
 import os
 import signal
 import socket
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -151,3 +152,12 @@ def _call(function: Callable[..., Result], *job: Any) -> Result:
 def _prepare_worker() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all; the main process ends them
     os.environ["TOKENIZERS_PARALLELISM"] = "false"  # the processes share the cores already
+    threading.Thread(target=_end_with_main_process, daemon=True).start()
+
+
+def _end_with_main_process() -> None:
+    """End this process as soon as the main process has ended, which may have been killed."""
+    main = multiprocessing.parent_process()
+    assert main is not None
+    main.join()
+    os._exit(1)

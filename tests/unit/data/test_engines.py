@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import time
+from pathlib import Path
 
 import pytest
 
@@ -53,3 +55,27 @@ def test_jobs_are_taken_only_when_a_process_is_about_to_be_free(processes):
 def test_an_error_in_a_process_is_raised_here(processes):
     with pytest.raises(ValueError, match="number 3 is bad"):
         list(LocalEngine(processes).each(fail, ((number,) for number in range(9))))
+
+
+def beat(folder: Path, number: int) -> None:
+    for _ in range(600):
+        (folder / str(number)).write_text(str(time.monotonic()))
+        time.sleep(0.05)
+
+
+def lead(folder: Path) -> None:
+    list(LocalEngine(2).each(beat, ((folder, number) for number in range(2))))
+
+
+def test_processes_end_when_the_main_process_is_killed(tmp_path):
+    def beats(pause: float) -> list[str]:
+        time.sleep(pause)
+        return [path.read_text() for path in tmp_path.iterdir()]
+
+    main = multiprocessing.get_context("spawn").Process(target=lead, args=(tmp_path,))
+    main.start()
+    while len(beats(0.1)) < 2:
+        assert main.is_alive()
+    main.kill()
+    main.join()
+    assert any(beats(1.0) == beats(1.0) for _ in range(5))
