@@ -27,6 +27,7 @@ from seq2seq.errors import DataError, install
 Result = TypeVar("Result")
 TIMEOUT_SECONDS = 5.0  # for a cluster's answer
 IN_FLIGHT = 2  # tasks under way for each core of a Ray cluster
+RETRIES = 5  # of a task whose process or machine was lost
 
 
 class LocalEngine:
@@ -73,12 +74,19 @@ class RayEngine:
 
     Args:
         address: of the cluster, or `auto`; None = a cluster of this machine alone.
+        processes: of a cluster of this machine alone; None = one for each core.
 
     Raises:
         DataError: Ray is not installed, or there is no cluster.
     """
 
-    def __init__(self, address: str | None = None):
+    def __init__(self, address: str | None = None, processes: int | None = None):
+        if address and "://" in address:
+            raise DataError(
+                f"prepare.address={address} is for Ray clients, which cannot prepare: run this on "
+                "a machine of the cluster with prepare.address=auto, or give the HOST:PORT that "
+                "`ray start --head` prints"
+            )
         try:
             self.ray = importlib.import_module("ray")
         except ImportError as error:
@@ -90,7 +98,8 @@ class RayEngine:
                 host, _, port = address.rpartition(":")
                 socket.create_connection((host, int(port)), timeout=TIMEOUT_SECONDS).close()
             self.ray.init(
-                address,
+                address or "local",
+                num_cpus=None if address else processes,
                 ignore_reinit_error=True,
                 log_to_driver=False,
                 logging_level="warning",
@@ -109,7 +118,7 @@ class RayEngine:
         self, function: Callable[..., Result], jobs: Iterable[tuple[Any, ...]]
     ) -> Iterator[Result]:
         """Yield `function(*job)` for each job, in order; both must be picklable."""
-        remote = self.ray.remote(max_retries=-1, scheduling_strategy="SPREAD")(_call)
+        remote = self.ray.remote(max_retries=RETRIES, scheduling_strategy="SPREAD")(_call)
         submit = functools.partial(remote.remote, self.ray.put(function))
         most = IN_FLIGHT * max(1, int(self.ray.cluster_resources().get("CPU", 1)))
         return _in_order(submit, self._get, jobs, most)
@@ -119,6 +128,12 @@ class RayEngine:
             return self.ray.get(reference)
         except self.ray.exceptions.RayTaskError as error:
             raise error.cause from None  # the error that the function raised
+        except self.ray.exceptions.RayError as error:
+            raise DataError(
+                f"the Ray cluster lost a task ({type(error).__name__}: {error}). If memory ran "
+                "out, start again with fewer tasks at a time on each machine: ray start "
+                "--num-cpus=N, or data.processes=N without prepare.address"
+            ) from error
 
 
 Engine: TypeAlias = LocalEngine | RayEngine
@@ -126,7 +141,9 @@ Engine: TypeAlias = LocalEngine | RayEngine
 
 def engine_of(config: EngineConfig, processes: int | None) -> Engine:
     """Make the engine that the settings name."""
-    return RayEngine(config.address) if config.engine == "ray" else LocalEngine(processes)
+    if config.engine == "ray":
+        return RayEngine(config.address, processes)
+    return LocalEngine(processes)
 
 
 def _in_order(

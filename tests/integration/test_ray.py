@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from dataclasses import replace
@@ -10,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from seq2seq.config import CleaningConfig, DataConfig, TokenizerConfig
+from seq2seq.config.data import EngineConfig
+from seq2seq.data import engines
 from seq2seq.data.engines import LocalEngine, RayEngine
 from seq2seq.data.manifest import read_manifest
 from seq2seq.data.pipeline import prepare
@@ -93,3 +96,17 @@ def test_a_fault_of_the_corpus_is_told_as_without_a_cluster(corpus, cluster, tmp
 def test_a_missing_cluster_is_told(address):
     with pytest.raises(DataError, match=rf"no Ray cluster at prepare\.address={address} "):
         RayEngine(address)
+
+
+def test_a_task_that_kills_its_process_is_not_repeated_for_ever(monkeypatch):
+    """On a cluster of this machine alone, of as many processes as were asked for."""
+    import ray
+
+    monkeypatch.setattr(engines, "RETRIES", 1)
+    engine = engines.engine_of(EngineConfig(engine="ray"), 1)
+    try:
+        assert ray.cluster_resources()["CPU"] == 1
+        with pytest.raises(DataError, match=r"(?s)lost .* \(WorkerCrashedError: .* with fewer"):
+            list(engine.each(os._exit, [(1,)]))
+    finally:
+        ray.shutdown()
