@@ -101,9 +101,10 @@ class Preparation:
         self.store = Store(cache, data.store)
         self.sources = find_sources(data, "train")
         self.evaluation = evaluation_pairs(data) if "leakage" in cleaning.filters else {}
+        self.identities = self._identities()
         text = {
             "format": ALGORITHM,
-            "sources": [[s.member, s.identity(cache / "known-files")] for s in self.sources],
+            "sources": self.identities,
             "evaluation": [
                 text_fingerprint(chain.from_iterable(pairs)) for pairs in self.evaluation.values()
             ],
@@ -213,7 +214,19 @@ class Preparation:
                     self.store.get_written(self.text, [file])
                     bar.update(facts["read"])
                 losses.check(*checked)
+        states = zip(self.sources, self.identities, self._identities(), strict=True)
+        for source, before, after in states:
+            if before != after:
+                self.store.remove(*(self.text / file["file"] for file in found))
+                raise DataError(
+                    f"{source.name} changed while it was prepared, so what was made of it is "
+                    "removed: start again when nothing writes to it"
+                )
         return found
+
+    def _identities(self) -> list[Any]:
+        memory = self.store.cache / "known-files"
+        return [[source.member, source.identity(memory)] for source in self.sources]
 
     def _check_kept(self, kept: Mapping[str, int]) -> None:
         """Refuse a corpus without a pair after cleaning, or a member without a pair of its own."""

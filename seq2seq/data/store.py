@@ -76,6 +76,15 @@ class Store:
                         "it there, and start again, which makes it anew"
                     )
 
+    def remove(self, *paths: Path) -> None:
+        """Remove files, here and in the store."""
+        for path in paths:
+            path.unlink(missing_ok=True)
+        for path in paths if self.url else ():
+            with self._place(path) as (files, there):
+                if files.exists(there):
+                    files.rm_file(there)
+
     @contextmanager
     def _place(self, path: Path) -> Iterator[tuple[Any, str]]:
         try:

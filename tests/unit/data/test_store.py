@@ -158,3 +158,21 @@ def test_a_machine_refuses_another_vocabulary_than_was_learned(data):
     found = run(data, LocalEngine(1))
     with pytest.raises(DataError, match=r"vocabulary is damaged: remove it, here and in data\.st"):
         steps._load(Store(Path(data.cache)), found.folder / "vocabulary", "hash of another")
+
+
+def test_of_text_that_changes_meanwhile_nothing_is_kept(data, tmp_path, monkeypatch):
+    """Neither here nor in the store: the text may become again what it was."""
+    path = tmp_path / "train.tsv"
+    before, clean_rows = path.read_text(encoding="utf-8"), steps.clean_rows
+
+    def changing(cleaner, pairs):
+        path.write_text(before.replace("houses", "horses"), encoding="utf-8")
+        return clean_rows(cleaner, pairs)
+
+    config = replace(data, store=f"file://{tmp_path}/store")
+    with monkeypatch.context() as patch:
+        patch.setattr(steps, "clean_rows", changing)
+        with pytest.raises(DataError, match=r"train\.tsv changed while it was prepared.*start"):
+            run(config, LocalEngine(1))
+    path.write_text(before, encoding="utf-8")
+    assert list(prepared_pairs(run(config, LocalEngine(1)).folder)) == list(dict.fromkeys(TRAIN))
