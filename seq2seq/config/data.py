@@ -100,7 +100,7 @@ class DataConfig(CorpusConfig):
     store: str | None = setting(
         None, "URL with a copy of the cache, for machines that share no disk: s3://BUCKET/FOLDER"
     )
-    verify: bool = setting(False, "compare the hashes of all prepared files, not only their sizes")
+    verify: bool = setting(False, "compare hashes of sources and prepared files, not only sizes")
     processes: int | None = setting(
         None, "processes that prepare the corpus; null = one per core", at_least=1
     )

@@ -37,19 +37,18 @@ def text_fingerprint(texts: Iterable[str]) -> str:
     return digest.hexdigest()
 
 
-def file_fingerprint(path: Path, memory: Path) -> str:
+def file_fingerprint(path: Path, memory: Path, verify: bool = False) -> str:
     """Hash a file's content to 16 hexadecimal digits, whatever the file's name.
 
     A large corpus takes long to read, so the folder `memory` keeps the result for as long as the
-    file's size and time of change stay the same.
+    file's size and time of change stay the same. With `verify`, the file is read anyway.
     """
     state = path.stat()
     place = text_fingerprint([str(path.resolve()), str(state.st_size), str(state.st_mtime_ns)])
     remembered = memory / place
-    try:
-        return remembered.read_text(encoding="ascii")
-    except (OSError, ValueError):
-        pass
+    with suppress(OSError, ValueError):
+        if not verify:
+            return remembered.read_text(encoding="ascii")
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, partial(hashlib.blake2b, digest_size=8))
     with suppress(OSError):  # the folder may belong to another user, who prepared the data

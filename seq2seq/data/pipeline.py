@@ -101,7 +101,7 @@ class Preparation:
         self.store = Store(cache, data.store)
         self.sources = find_sources(data, "train")
         self.evaluation = evaluation_pairs(data) if "leakage" in cleaning.filters else {}
-        self.identities = self._identities()
+        self.identities = self._identities(data.verify)
         text = {
             "format": ALGORITHM,
             "sources": self.identities,
@@ -177,7 +177,8 @@ class Preparation:
                     engine, parts, fetch, self.repeated, self.compared, self.data.processes
                 )
         if read_manifest(self.text) is None:
-            write_manifest(self.text, files, {"settings": self._settings()})
+            found = [file_entry(self.repeated)] if self.compared else []
+            write_manifest(self.text, [*files, *found], {"settings": self._settings()})
         kept = Counter({source.member: 0 for source in self.sources})
         for file, path, left_out in zip(files, parts, repeated, strict=True):
             kept[self.sources[file["source"]].member] += rows_of(path) - len(left_out)
@@ -197,7 +198,7 @@ class Preparation:
         """Clean the text, count the losses, and return the parts' entries in corpus order."""
         found: list[File] = []
         if said := read_manifest(self.text, self.data.verify, discard=True):
-            found = said["files"]
+            found = [file for file in said["files"] if file["file"] != DUPLICATES]
             for file in found:
                 self.losses[file["source"]].add(read_facts(self.text / file["file"]))
             return found
@@ -224,9 +225,9 @@ class Preparation:
                 )
         return found
 
-    def _identities(self) -> list[Any]:
+    def _identities(self, verify: bool = False) -> list[Any]:
         memory = self.store.cache / "known-files"
-        return [[source.member, source.identity(memory)] for source in self.sources]
+        return [[source.member, source.identity(memory, verify)] for source in self.sources]
 
     def _check_kept(self, kept: Mapping[str, int]) -> None:
         """Refuse a corpus without a pair after cleaning, or a member without a pair of its own."""
@@ -306,6 +307,13 @@ class Preparation:
             for number, names in enumerate(variants)
         ]
         ends = np.cumsum([0, *kept.values()]).tolist()
+        for file in lengths:
+            held = len(np.load(folder / file["file"], mmap_mode="r"))
+            if held != ends[-1]:
+                raise DataError(
+                    f"{folder} has {held} pairs where the cleaned text has {ends[-1]}: remove the "
+                    "folder, here and in data.store, and start again"
+                )
         members = list(zip(kept, ends[:-1], ends[1:], strict=True))
         said = {
             "fingerprint": f"{self.text_fingerprint}-{folder.name[4:]}",

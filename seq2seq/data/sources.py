@@ -64,9 +64,9 @@ class FileSource:
         except (pyarrow.ArrowException, OSError):
             return []
 
-    def identity(self, memory: Path) -> list[Any]:
-        """Return all that decides the pairs, as a JSON value."""
-        files = (file_fingerprint(path, memory) for path in self.files)
+    def identity(self, memory: Path, verify: bool = False) -> list[Any]:
+        """Return all that decides the pairs, as a JSON value; see `file_fingerprint`."""
+        files = (file_fingerprint(path, memory, verify) for path in self.files)
         chosen = [dict(self.where)] if self.where else []
         return [list(self.columns), *chosen, *files]
 
@@ -93,7 +93,7 @@ class HubSource:
 
         return hub.read_hub(hub.open_split(self.corpus, self.split), self.columns, self.name)
 
-    def identity(self, memory: Path) -> list[Any]:
+    def identity(self, memory: Path, verify: bool = False) -> list[Any]:
         from seq2seq.data import hub
 
         return [list(self.columns), hub.fingerprint(hub.open_split(self.corpus, self.split))]
@@ -118,8 +118,8 @@ class VariedSource:
     def pairs(self) -> Iterator[Pair]:
         return varied(self.source.pairs(), self.shares, self.links)
 
-    def identity(self, memory: Path) -> list[Any]:
-        return [*self.source.identity(memory), dict(self.shares)]
+    def identity(self, memory: Path, verify: bool = False) -> list[Any]:
+        return [*self.source.identity(memory, verify), dict(self.shares)]
 
 
 Source = FileSource | HubSource | VariedSource

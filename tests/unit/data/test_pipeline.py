@@ -26,6 +26,7 @@ from seq2seq.data.cleaning import Cleaner
 from seq2seq.data.pipeline import prepare
 from seq2seq.data.prepared import Prepared
 from seq2seq.data.report import read_report
+from seq2seq.data.shards import read_facts, read_table, write_table
 from seq2seq.errors import ConfigError, DataError, UserError
 from seq2seq.files import lock
 
@@ -273,7 +274,7 @@ def test_damaged_files_are_made_again(data, damage, name, caplog):
     assert f"{victim} is damaged or missing" in caplog.text
 
 
-def test_a_start_reads_nothing_of_the_shards_and_verify_reads_all(data, monkeypatch):
+def test_a_start_reads_nothing_of_the_shards_and_verify_reads_all(data, tmp_path, monkeypatch):
     first = run(data)
     read = []
     digest = hashlib.file_digest
@@ -282,7 +283,8 @@ def test_a_start_reads_nothing_of_the_shards_and_verify_reads_all(data, monkeypa
     assert read == []
     run(replace(data, verify=True))
     others = {first.folder / name for name in ("000-lengths.npy", "vocabulary/tokenizer.json")}
-    assert {*map(Path, read)} == {*first.shards()[0].paths, *others}
+    source = tmp_path / "train.tsv"
+    assert {*map(Path, read)} == {source, *first.shards()[0].paths, *others}
 
 
 def test_a_set_of_another_version_is_prepared_anew(data, caplog):
@@ -563,3 +565,38 @@ def test_the_manifest_says_what_is_there_and_what_decided_it(data):
         content = (prepared.folder / file["file"]).read_bytes()
         assert len(content) == file["bytes"]
         assert hashlib.sha256(content).hexdigest() == file["sha256"]
+
+
+def test_verify_reads_the_sources_too(data, tmp_path):
+    """One may have the size and the time of the file that it replaced."""
+    path = tmp_path / "train.tsv"
+    first, state = run(data), path.stat()
+    path.write_text(path.read_text(encoding="utf-8").replace("houses", "horses"), encoding="utf-8")
+    os.utime(path, ns=(state.st_atime_ns, state.st_mtime_ns))
+    assert run(data).folder == first.folder
+    assert texts(run(replace(data, verify=True)))[0] == (TRAIN[0][0].replace("u", "r"), TRAIN[0][1])
+
+
+def test_duplicates_are_listed_with_the_text_and_found_again_if_damaged(data, tmp_path):
+    write(tmp_path, "train", [*TRAIN, *TRAIN[:30]])
+    text = run(data).folder.parent / "text"
+    listed = json.loads((text / "manifest.json").read_text())["files"]
+    assert {file["file"] for file in listed} == {path.name for path in text.glob("*.arrow")}
+    victim = text / "duplicates.arrow"
+    content = victim.read_bytes()
+    rows, others = np.arange(40, 50).tobytes(), np.arange(30, 40).tobytes()  # of the fifth part
+    assert content.count(rows) == 1
+    victim.write_bytes(content.replace(rows, others))
+    again = run(replace(data, verify=True), TokenizerConfig(vocab_size=280))
+    assert victim.read_bytes() == content
+    assert texts(again) == TRAIN
+
+
+def test_ids_of_another_number_of_pairs_are_refused(data):
+    first = run(data)
+    (first.folder / "manifest.json").unlink()
+    shard = first.folder / "00000-000001.arrow"
+    table, facts = read_table(shard), read_facts(shard)
+    write_table(shard, table.slice(0, 10), facts)
+    with pytest.raises(DataError, match="has 200 pairs where the cleaned text has 240: remove"):
+        run(data)
