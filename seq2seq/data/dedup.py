@@ -24,6 +24,7 @@ from seq2seq.data.shards import (
     write_table,
 )
 from seq2seq.data.steps import EXAMPLES
+from seq2seq.errors import DataError
 
 MEMORY = "768MiB"  # of one search; the rest goes to the disk
 SCHEMA = pa.schema({"key": pa.uint64(), "place": pa.int64()})
@@ -120,16 +121,22 @@ def _repeated_places(
     }
     if threads is not None:
         settings["threads"] = threads
-    with duckdb.connect(config=settings) as database:
-        database.register("pairs", pa.RecordBatchReader.from_batches(SCHEMA, read(share, of)))
-        database.execute(
-            "CREATE TEMP TABLE repeated AS "
-            "SELECT key, min(place) AS first FROM pairs GROUP BY key HAVING count(*) > 1"
-        )
-        database.register("pairs", pa.RecordBatchReader.from_batches(SCHEMA, read(share, of)))
-        places: np.ndarray = database.execute(
-            "SELECT place FROM pairs JOIN repeated USING (key) WHERE place > first"
-        ).fetchnumpy()["place"]
+    try:
+        with duckdb.connect(config=settings) as database:
+            database.register("pairs", pa.RecordBatchReader.from_batches(SCHEMA, read(share, of)))
+            database.execute(
+                "CREATE TEMP TABLE repeated AS "
+                "SELECT key, min(place) AS first FROM pairs GROUP BY key HAVING count(*) > 1"
+            )
+            database.register("pairs", pa.RecordBatchReader.from_batches(SCHEMA, read(share, of)))
+            places: np.ndarray = database.execute(
+                "SELECT place FROM pairs JOIN repeated USING (key) WHERE place > first"
+            ).fetchnumpy()["place"]
+    except duckdb.Error as error:
+        raise DataError(
+            f"the search for duplicates failed ({error}). It needs memory, and room in {spill}: "
+            "make room there, or choose another folder, data.cache=FOLDER, and start again"
+        ) from error
     return places
 
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from seq2seq.data import dedup
 from seq2seq.data.dedup import repeated_rows
 from seq2seq.data.engines import LocalEngine
 from seq2seq.data.shards import read_keys, write_table
+from seq2seq.errors import DataError
 
 KEYS = st.lists(st.lists(st.integers(0, 2**64 - 1) | st.integers(0, 9), max_size=12), max_size=5)
 
@@ -37,3 +40,16 @@ def test_rows_that_stood_before(parts, machines, tmp_path_factory):
     sizes = [*map(len, parts)]
     found = repeated_rows(engine, paths, sizes, read_keys, lambda: None, folder, None)
     assert [rows.tolist() for rows in found] == naive(parts)
+
+
+def test_a_full_disk_is_told_with_its_folder(tmp_path, monkeypatch):
+    """A file stands for the disk: no folder for what does not fit into memory can be made."""
+    monkeypatch.setattr(dedup, "MEMORY", "24MiB")
+    spill = tmp_path / "full"
+    spill.touch()
+
+    def keys(path):
+        return np.arange(10**6, dtype=np.uint64)
+
+    with pytest.raises(DataError, match=f"search for duplicates failed .* room in {spill}: make"):
+        repeated_rows(LocalEngine(1), [tmp_path], [10**6], keys, lambda: None, spill, 1)
