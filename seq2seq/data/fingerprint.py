@@ -6,12 +6,12 @@ import hashlib
 import json
 import os
 from collections.abc import Iterable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from seq2seq.files import replace_text
+from seq2seq.files import lock, replace_text
 
 
 def cache_folder(setting: str | None) -> Path:
@@ -49,9 +49,14 @@ def file_fingerprint(path: Path, memory: Path, verify: bool = False) -> str:
     with suppress(OSError, ValueError):
         if not verify:
             return remembered.read_text(encoding="ascii")
-    with path.open("rb") as file:
-        digest = hashlib.file_digest(file, partial(hashlib.blake2b, digest_size=8))
-    with suppress(OSError):  # the folder may belong to another user, who prepared the data
-        memory.mkdir(parents=True, exist_ok=True)
-        replace_text(remembered, digest.hexdigest())
-    return digest.hexdigest()
+    with ExitStack() as held:
+        with suppress(OSError, ValueError):  # the folder may belong to who prepared the data
+            memory.mkdir(parents=True, exist_ok=True)
+            if not verify:  # of processes that start together, one reads the file
+                held.enter_context(lock(memory / "lock"))
+                return remembered.read_text(encoding="ascii")
+        with path.open("rb") as file:
+            digest = hashlib.file_digest(file, partial(hashlib.blake2b, digest_size=8))
+        with suppress(OSError):
+            replace_text(remembered, digest.hexdigest())
+        return digest.hexdigest()

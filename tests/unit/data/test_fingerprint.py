@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 from seq2seq.data.fingerprint import (
     cache_folder,
@@ -68,3 +71,19 @@ def test_the_cache_is_where_it_was_asked_for(tmp_path, monkeypatch):
     monkeypatch.setenv("SEQ2SEQ_CACHE", str(tmp_path / "own"))
     assert cache_folder(None) == tmp_path / "own"
     assert cache_folder("~/here") == tmp_path / "home" / "here"
+
+
+def test_processes_that_start_together_read_a_file_once(tmp_path, monkeypatch):
+    (tmp_path / "a").write_text("one")
+    reads, digest = [], hashlib.file_digest
+
+    def slow(file, kind):
+        reads.append(file.name)
+        time.sleep(0.3)
+        return digest(file, kind)
+
+    monkeypatch.setattr(hashlib, "file_digest", slow)
+    with ThreadPoolExecutor(3) as pool:
+        jobs = [pool.submit(file_fingerprint, tmp_path / "a", tmp_path / "m") for _ in range(3)]
+        assert len({job.result() for job in jobs}) == 1
+    assert len(reads) == 1
