@@ -44,7 +44,7 @@ from seq2seq.data.steps import clean_block, cut_source, sample_pairs, tokenise_p
 from seq2seq.data.store import Store
 from seq2seq.data.vocabularies import FILES, Vocabularies, given_vocabularies
 from seq2seq.errors import DataError, UserError, command_line
-from seq2seq.files import lock
+from seq2seq.files import lock, remove_leftovers
 
 log = logging.getLogger(__name__)
 
@@ -77,6 +77,8 @@ def prepare(
             return found
         work.folder.mkdir(parents=True, exist_ok=True)
         with lock(work.folder / "lock", lambda: log.info(waiting, work.folder)):
+            for folder in [*work.folder.glob("**/")]:
+                remove_leftovers(folder)
             found = work.find(discard=True) or work.fetch()
             return found or work.run(engine or LocalEngine(data.processes))
     except OSError as error:

@@ -600,3 +600,15 @@ def test_ids_of_another_number_of_pairs_are_refused(data):
     write_table(shard, table.slice(0, 10), facts)
     with pytest.raises(DataError, match="has 200 pairs where the cleaned text has 240: remove"):
         run(data)
+
+
+def test_what_killed_preparations_left_half_written_is_removed(data):
+    first = run(data)
+    [vocabulary] = first.folder.parent.glob("vocabulary-*")
+    folders = (first.folder.parent / "text", vocabulary, first.folder, first.folder / "vocabulary")
+    left = [folder / "a.0123abcd.partial" for folder in folders]
+    for path in left:
+        path.touch()
+    (first.folder / "manifest.json").unlink()
+    assert texts(run(data)) == TRAIN
+    assert not any(path.exists() for path in left)
