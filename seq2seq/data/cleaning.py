@@ -260,8 +260,8 @@ def check_languages(languages: Iterable[str]) -> None:
 
 
 def language_of(text: str) -> str:
-    """Return the code of the language that a text looks like."""
-    return str(language_detector().classify(text)[0])
+    """Return the code of the language that a text looks like, whatever numbers are in it."""
+    return str(language_detector().classify(re.sub(r"\d+", "", text))[0])
 
 
 _QUOTED = re.compile("[\"“”«»„]|''|(?<![\\w'⟧])['‘](?=\\w)")

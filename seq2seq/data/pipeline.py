@@ -15,7 +15,6 @@ from __future__ import annotations
 import functools
 import logging
 import time
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
@@ -37,9 +36,9 @@ from seq2seq.data.mixture import mixture_figures
 from seq2seq.data.prepared import VOCABULARY, Prepared
 from seq2seq.data.report import NAME as REPORT
 from seq2seq.data.report import Report, read_report, write_report
-from seq2seq.data.shards import Shards, file_entry, read_facts, rows_of, write_lengths
+from seq2seq.data.shards import Shards, file_entry, read_facts, read_texts, write_lengths
 from seq2seq.data.sources import check_chosen, evaluation_pairs, find_sources
-from seq2seq.data.stats import Losses, overlap, token_figures, vocabulary_figures
+from seq2seq.data.stats import JOINED, Losses, overlap, token_figures, vocabulary_figures
 from seq2seq.data.steps import clean_block, cut_source, sample_pairs, tokenise_part
 from seq2seq.data.store import Store
 from seq2seq.data.vocabularies import FILES, Vocabularies, given_vocabularies
@@ -181,9 +180,8 @@ class Preparation:
         if read_manifest(self.text) is None:
             found = [file_entry(self.repeated)] if self.compared else []
             write_manifest(self.text, [*files, *found], {"settings": self._settings()})
-        kept = Counter({source.member: 0 for source in self.sources})
-        for file, path, left_out in zip(files, parts, repeated, strict=True):
-            kept[self.sources[file["source"]].member] += rows_of(path) - len(left_out)
+        members = dict.fromkeys(source.member for source in self.sources)
+        kept = {member: self._check_losses(member, files, repeated) for member in members}
         self._check_kept(kept)
         with self._timed("tokenizer"):
             vocabularies = self._vocabularies()
@@ -209,7 +207,7 @@ class Preparation:
         with tqdm(desc="cleaning", unit=" pairs", unit_scale=True, disable=None) as bar:
             parts = engine.each(step, ((block,) for block in blocks))
             for source, own in groupby(parts, lambda part: part[0]["source"]):
-                losses, checked = self.losses[source], (self.sources[source], self.cleaning)
+                losses, checked = self.losses[source], (self.sources[source].name, self.cleaning)
                 for file, facts in own:
                     losses.add(facts)
                     losses.check_language(*checked)
@@ -230,6 +228,33 @@ class Preparation:
     def _identities(self, verify: bool = False) -> list[Any]:
         memory = self.store.cache / "known-files"
         return [[source.member, source.identity(memory, verify)] for source in self.sources]
+
+    def _check_losses(
+        self, member: str, files: Sequence[File], repeated: Sequence[np.ndarray]
+    ) -> int:
+        """Check the losses of a member as a whole, and return how many pairs of it are kept."""
+        own = [i for i, source in enumerate(self.sources) if source.member == member]
+        more = f" and {len(own) - 1} more" if len(own) > 1 else ""
+        name, losses = self.sources[own[0]].name + more, Losses()
+        for i in own:
+            losses.add(vars(self.losses[i]))
+        parts, doubled = [], []
+        for file, rows in zip(files, repeated, strict=True):
+            if self.sources[file["source"]].member == member:
+                parts.append(self.text / file["file"])
+                doubled.append(rows)
+        twice = sum(map(len, doubled))
+        kept = losses.read - losses.dropped.total() - twice
+        judged = kept and "wrong_language" in self.cleaning.filters
+        sample = sample_pairs(parts, doubled, JOINED) if judged else ()
+        losses.check_language(name, self.cleaning, sample)
+        if kept and twice:
+            i = next(i for i, rows in enumerate(doubled) if len(rows))
+            pairs = zip(*read_texts(parts[i], doubled[i][:2]), strict=True)
+            reason = " or ".join(self.compared)
+            losses.dropped[reason], losses.examples[reason] = twice, [*map(list, pairs)]
+        losses.check(name, self.cleaning)
+        return kept
 
     def _check_kept(self, kept: Mapping[str, int]) -> None:
         """Refuse a corpus without a pair after cleaning, or a member without a pair of its own."""

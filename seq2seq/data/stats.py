@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,12 +14,12 @@ from seq2seq.data.cleaning import Cleaner, language_of
 from seq2seq.data.corpus import Pair
 from seq2seq.data.report import RARE
 from seq2seq.data.shards import Shards, read_facts
-from seq2seq.data.sources import Source
 from seq2seq.data.steps import EXAMPLES
 from seq2seq.data.vocabularies import Vocabularies
 from seq2seq.errors import DataError
 
 JUDGED = 100  # the losses of fewer pairs say nothing
+JOINED = 1000  # about so many short pairs are judged as one text
 POINTS = 200  # points of a curve
 CHUNK = 2**20  # pairs that are counted at once
 LONGEST_BIN = 512  # last bin of the histograms of lengths: this many tokens or more
@@ -54,19 +54,30 @@ class Losses:
             own += pairs[: EXAMPLES - len(own)]
         self.leaked.update(facts["leaked"])
 
-    def check_language(self, source: Source, cleaning: CleaningConfig) -> None:
-        """Check the language of the pairs of a source that were read until now.
+    def check_language(
+        self, name: str, cleaning: CleaningConfig, kept: Iterable[Pair] = ()
+    ) -> None:
+        """Check the language of the pairs that were read until now.
+
+        Args:
+            name: of the text, for the error.
+            cleaning: the settings.
+            kept: some kept pairs. If hardly any pair is long enough to have a language, these are
+                judged as one text, and refused only if each side looks like the other's language.
 
         Raises:
             DataError: nearly all pairs long enough to have a language are in another one.
         """
-        wrong = self.dropped["wrong_language"]
-        if not _is_too_much(wrong, wrong + self.judged, cleaning):
+        wrong, examples = self.dropped["wrong_language"], self.examples.get("wrong_language", [])
+        of = wrong + self.judged
+        joined = [*map(list, kept)] if of < JUDGED else []
+        if len(joined) >= JUDGED and _languages(joined) == cleaning.languages[::-1]:
+            wrong, of, examples = self.read, self.read, joined
+        if not _is_too_much(wrong, of, cleaning):
             return
-        examples = self.examples["wrong_language"]
-        found = [language_of(" ".join(side)) for side in zip(*examples, strict=True)]
+        found = _languages(examples)
         raise DataError(
-            f"{source.name}: {wrong:,} of {self.read:,} pairs are not in "
+            f"{name}: {wrong:,} of {self.read:,} pairs are not in "
             f"cleaning.languages ({', '.join(cleaning.languages)}), such as "
             f"{tuple(examples[0])}. The text looks like {', '.join(found)}. Are the columns "
             "swapped? Then exchange data.source_column and data.target_column. Or give another "
@@ -74,18 +85,18 @@ class Losses:
             "cleaning.max_dropped=1"
         )
 
-    def check(self, source: Source, cleaning: CleaningConfig) -> None:
-        """Check the losses of a source as a whole.
+    def check(self, name: str, cleaning: CleaningConfig) -> None:
+        """Check the losses as a whole; `name` is that of the text.
 
         Raises:
-            DataError: nearly all pairs of the source are dropped.
+            DataError: nearly all pairs are dropped.
         """
         if not _is_too_much(self.dropped.total(), self.read, cleaning):
             return
         [(worst, count)] = self.dropped.most_common(1)
         pairs = [tuple(pair) for pair in self.examples[worst][:2]]
         raise DataError(
-            f"{source.name}: cleaning drops {self.dropped.total():,} of "
+            f"{name}: cleaning drops {self.dropped.total():,} of "
             f"{self.read:,} pairs, {count:,} of them by the filter {worst}, such as "
             f"{'; '.join(map(str, pairs))}. Is this the right corpus? If so, leave the filter "
             "out of cleaning.filters, or allow it: cleaning.max_dropped=1"
@@ -94,6 +105,11 @@ class Losses:
 
 def _is_too_much(dropped: int, of: int, cleaning: CleaningConfig) -> bool:
     return of >= JUDGED and dropped > cleaning.max_dropped * of
+
+
+def _languages(pairs: Iterable[Sequence[str]]) -> list[str]:
+    """Return the languages that the sources, as one text, and the targets look like."""
+    return [language_of(" ".join(side)) for side in zip(*pairs, strict=True)]
 
 
 def overlap(

@@ -220,7 +220,7 @@ CHANGES = {
 
 @pytest.mark.parametrize("change", CHANGES)
 def test_any_change_of_input_or_setting_changes_the_fingerprint(data, change):
-    cleaning, tokenizer = CleaningConfig(), TokenizerConfig(vocab_size=300)
+    cleaning, tokenizer = CleaningConfig(max_dropped=1), TokenizerConfig(vocab_size=300)
     data.test = "test"
     write(Path(data.path), "test", VAL)
     first = run(data, tokenizer, cleaning=cleaning)
@@ -475,6 +475,51 @@ def test_short_sentences_do_not_hide_that_columns_are_swapped(data, tmp_path):
     write(tmp_path, "train", [*short, *long])
     with pytest.raises(DataError, match=r"\d+ of \d+ pairs are not in .*columns swapped\?"):
         run(data)
+
+
+GREETINGS = [(f"le chien noir {n}", f"the black dog {n}") for n in range(1000, 1120)]
+
+
+def shards_of_swapped_columns(folder: Path) -> None:
+    for n in range(4):
+        pairs = [(f"je ne sais pas où est la maison {i}", ENGLISH.format(n=i)) for i in range(50)]
+        write(folder, f"train-{n}", pairs)
+
+
+REFUSED = {  # text of a whole member, and the question
+    "shards": (shards_of_swapped_columns,
+               r"train-0\.tsv and 3 more: 200 of 200 pairs are not in .*columns swapped\?"),
+    "duplicates": (lambda folder: write(folder, "train-0", TRAIN[:1] * 200),
+                   r"drops 199 of 200 pairs, 199 of them by the filter duplicate, such"),
+    "short text": (lambda folder: write(folder, "train-0", GREETINGS),
+                   r"120 of 120 pairs are not in .*looks like fr, en\. .*columns swapped\?"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_member_is_judged_as_a_whole(data, tmp_path, name):
+    make, question = REFUSED[name]
+    make(tmp_path)
+    config = replace(data, train="train-*.tsv")
+    with pytest.raises(DataError, match=question):
+        run(config)
+    with pytest.raises(DataError, match=question):  # nor is the cleaned text that it left taken
+        run(config)
+
+
+FAIR = {  # short text that has no language, or both
+    "names": [(f"Anna Müller {n}", f"Anna Müller {n}") for n in range(150)],
+    "numbers": [(f"{n} a", f"{n} b") for n in range(150)],
+    "English on both sides": [(f"Save the file {n}", f"Open the file {n}") for n in range(150)],
+    "as it should be": [pair[::-1] for pair in GREETINGS],
+}
+
+
+@pytest.mark.parametrize("name", FAIR)
+def test_short_text_is_refused_only_if_each_side_looks_like_the_other(data, tmp_path, name):
+    write(tmp_path, "train", FAIR[name])
+    filters = ["wrong_language", "duplicate"]
+    assert run(data, cleaning=CleaningConfig(filters=filters)).report.kept == len(FAIR[name])
 
 
 def test_a_corpus_of_other_languages_is_prepared(data, tmp_path):
