@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
 
 from seq2seq.config import DataConfig
+
+SHUFFLED = 2**24  # up to so many pairs are permuted one by one, in 64 MiB of memory
+BLOCK = 1024  # neighbouring pairs of a larger corpus, which stay together
 
 
 @dataclass(frozen=True)
@@ -30,16 +34,25 @@ class Member:
 
         An epoch has as many whole copies of the corpus as the weight allows. For the fraction of
         the weight, a window over one fixed permutation moves on with each epoch; so in the long
-        run all pairs are seen equally often.
+        run all pairs are seen equally often. Large corpora are permuted in blocks of neighbours.
         """
         count = self.last - self.first
         whole, rest = divmod(self.size, count)
         pairs = positions % count
         in_rest = positions >= whole * count
         if in_rest.any():
-            permutation = np.random.default_rng((seed, self.first)).permutation(count)
-            pairs[in_rest] = permutation[(epoch * rest + pairs[in_rest]) % count]
+            size = 1 if count <= SHUFFLED else BLOCK
+            block, inside = np.divmod((epoch * rest + pairs[in_rest]) % count, size)
+            order = _order(count // size, seed, self.first)
+            pairs[in_rest] = order[block].astype(np.int64) * size + inside
         return self.first + pairs
+
+
+@cache
+def _order(blocks: int, *seed: int) -> np.ndarray:
+    """Return a random order of the whole blocks; what is left after them stays there."""
+    order = np.random.default_rng(seed).permutation(blocks)
+    return np.append(order, blocks).astype(np.uint32)
 
 
 def weigh_members(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from seq2seq.config import DataConfig
-from seq2seq.data.mixture import weigh_members
+from seq2seq.data import mixture
+from seq2seq.data.mixture import Member, weigh_members
 
 MEMBERS = [("small", 0, 100), ("large", 100, 10_100)]
 
@@ -48,3 +50,30 @@ def test_an_epoch_keeps_its_size_under_a_temperature():
 
 def test_high_temperatures_make_equal_shares():
     assert shares(temperature=1e6) == pytest.approx([0.5, 0.5], abs=1e-4)
+
+
+def test_a_fraction_of_a_member_is_the_window_that_running_trainings_know():
+    """And its permutation is computed once, not for each pool of batches."""
+    member, positions = Member("m", 70, 1070, 1.3), np.arange(1300)
+    expected = np.random.default_rng((5, 70)).permutation(1000)[(3 * 300 + np.arange(300)) % 1000]
+    mixture._order.cache_clear()
+    for _ in range(3):
+        pairs = member.pairs_at(positions.copy(), epoch=3, seed=5)
+        assert pairs.tolist() == [*range(70, 1070), *(70 + expected)]
+    assert (mixture._order.cache_info().misses, mixture._order(1000, 5, 70).itemsize) == (1, 4)
+
+
+def test_a_large_member_is_permuted_in_blocks_and_still_seen_equally_often(monkeypatch):
+    monkeypatch.setattr(mixture, "SHUFFLED", 100)
+    monkeypatch.setattr(mixture, "BLOCK", 8)
+    member = Member("m", 7, 1010, 0.5)  # 125 blocks, and 3 pairs
+    epochs = [member.pairs_at(np.arange(member.size), epoch, seed=1) for epoch in range(1003)]
+    assert (np.bincount(np.concatenate(epochs), minlength=1010)[7:] == member.size).all()
+    assert sorted(epochs[0]) != [*range(7, 7 + member.size)]
+    assert len(mixture._order(125, 1, 7)) == 126
+
+
+def test_the_number_of_a_pair_may_exceed_32_bits():
+    member = Member("m", 0, 5_000_000_000, 0.001)
+    pairs = member.pairs_at(np.arange(0, member.size, 1024), epoch=0, seed=1)
+    assert pairs.max() > 2**32
