@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import glob
 import json
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice, zip_longest
 from pathlib import Path
@@ -40,8 +41,9 @@ def find_files(spec: object, folder: str | None, columns: tuple[str, str]) -> li
     Args:
         spec: a path, a glob, the stem of files in `folder`, or a list of these. Plain text
             comes as two files, source then target (`[train.en, train.fr]`), or as two globs
-            (`[part-*.en, part-*.fr]`), whose files are paired in the order of their names. A stem
-            finds both files by the column names (`train.en`, `train.fr`).
+            (`[part-*.en, part-*.fr]`), whose files are paired in the order of their names, which
+            must differ in the language alone. A stem finds both files by the column names
+            (`train.en`, `train.fr`).
         folder: where relative names are looked up; None = the current folder.
 
     Raises:
@@ -60,7 +62,8 @@ def find_files(spec: object, folder: str | None, columns: tuple[str, str]) -> li
     found = [_find_one(str(item), base, columns) for item in specs]
     patterns = len(specs) == 2 and any(glob.has_magic(str(item)) for item in specs)
     if patterns and all(kind_of(path) == "text" for paths in found for path in paths):
-        found = [_side_by_side(spec, *found)]
+        names = [str(base / Path(str(item)).expanduser()) for item in specs]
+        found = [_side_by_side(spec, names, columns, *found)]
     files = [path for paths in found for path in paths]
     text = [path for path in files if kind_of(path) == "text"]
     if text and (len(text) != len(files) or len(files) % 2):
@@ -71,14 +74,32 @@ def find_files(spec: object, folder: str | None, columns: tuple[str, str]) -> li
     return files
 
 
-def _side_by_side(spec: object, source: list[Path], target: list[Path]) -> list[Path]:
+def _side_by_side(
+    spec: object, patterns: list[str], columns: Columns, source: list[Path], target: list[Path]
+) -> list[Path]:
     """Pair shards of plain text, in the order source, target, source, ..."""
     if len(source) != len(target):
         raise DataError(
             f"{spec!r} means {len(source)} source but {len(target)} target file(s), so some have "
             f"no partner: {_listed(path.name for path in (*source, *target))}"
         )
+    for pair in zip(source, target, strict=True):
+        left, right = map(_wildcards, patterns, pair, (columns, columns))
+        if left != right and len(left) == len(right):
+            raise DataError(
+                f"{spec!r} pairs {pair[0].name} with {pair[1].name}, but their names differ in "
+                "more than the language: add the file that is missing, or list all files, "
+                "[source,target,source,target]"
+            )
     return [path for pair in zip(source, target, strict=True) for path in pair]
+
+
+def _wildcards(pattern: str, path: Path, columns: Columns) -> list[str]:
+    """Return what each wildcard of a pattern matched in a path, without names of columns."""
+    fixed = map(re.escape, re.split(r"\*+|\?|\[.+?\]", pattern))
+    found = re.fullmatch("(.*)".join(fixed), str(path))
+    names = rf"(?<![a-z])({'|'.join(map(re.escape, columns))})(?![a-z])"
+    return [re.sub(names, "", each) for each in (found.groups() if found else ())]
 
 
 def _find_one(name: str, base: Path, columns: tuple[str, str]) -> list[Path]:
@@ -95,9 +116,11 @@ def _find_one(name: str, base: Path, columns: tuple[str, str]) -> list[Path]:
             if found := _with_ending(path, suffix + packed):
                 return found
     for packed in PACKINGS:
-        source, target = (_with_ending(path, f".{column}{packed}") for column in columns)
+        endings = [f".{column}{packed}" for column in columns]
+        source, target = (_with_ending(path, ending) for ending in endings)
         if source and target:
-            return _side_by_side(name, source, target)
+            shards = [f"{glob.escape(str(path))}-*{ending}" for ending in endings]
+            return _side_by_side(name, shards, columns, source, target)
     there = "does not exist"
     if path.parent.is_dir():
         there = f"holds {_listed(sorted(entry.name for entry in path.parent.iterdir()))}"

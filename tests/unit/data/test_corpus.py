@@ -166,6 +166,25 @@ def test_patterns_of_plain_text_are_paired_in_sorted_order(tmp_path):
             find_files(unpaired, str(tmp_path), COLUMNS)
 
 
+@pytest.mark.parametrize("spec", [["part-*.en", "part-*.fr"], "part"])
+def test_shards_of_plain_text_with_other_names_are_not_paired(spec, tmp_path):
+    for name in ("part-1.en", "part-2.en", "part-1.fr", "part-3.fr"):
+        _write(tmp_path / name, "text\n")
+    with pytest.raises(DataError, match=r"pairs part-2\.en with part-3\.fr, .*list all files"):
+        find_files(spec, str(tmp_path), COLUMNS)
+    (tmp_path / "part-3.fr").rename(tmp_path / "part-2.fr")
+    assert found(spec, tmp_path) == ["part-1.en", "part-1.fr", "part-2.en", "part-2.fr"]
+
+
+def test_the_language_may_be_in_what_a_pattern_matches(tmp_path):
+    for side in COLUMNS:
+        (tmp_path / f"[{side}]").mkdir()
+        for name in ("a", "b"):
+            _write(tmp_path / f"[{side}]" / f"{name}_{side}.txt", "text\n")
+    names = ["a_en.txt", "a_fr.txt", "b_en.txt", "b_fr.txt"]
+    assert found(["[[]en]/*", "[[]fr]/*"], tmp_path) == names
+
+
 def test_two_stems_of_plain_text_are_read_one_after_the_other(tmp_path):
     write_text(tmp_path / "a", [("1", "un")])
     write_text(tmp_path / "b", [("2", "deux")])
