@@ -64,7 +64,8 @@ class CleaningConfig(Checked, section="cleaning"):
         "always does", at_least=1,
     )  # fmt: skip
     leakage_ngram: int | None = setting(
-        None, "leakage: also drop pairs that share this many words in a row with evaluation text",
+        None, "leakage: also drop pairs that share this many words in a row with evaluation text; "
+        "without leakage in cleaning.filters, the report counts them and none is dropped",
         at_least=4,
     )  # fmt: skip
     max_dropped: float = setting(

@@ -101,7 +101,8 @@ class Preparation:
         cache = cache_folder(data.cache)
         self.store = Store(cache, data.store)
         self.sources = find_sources(data, "train")
-        self.evaluation = evaluation_pairs(data) if "leakage" in cleaning.filters else {}
+        compared = "leakage" in cleaning.filters or cleaning.leakage_ngram
+        self.evaluation = evaluation_pairs(data) if compared else {}
         self.identities = self._identities(data.verify)
         text = {
             "format": ALGORITHM,

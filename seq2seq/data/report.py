@@ -33,8 +33,8 @@ class Report:
             the outer bins hold all ratios beyond.
         vocabulary: of each vocabulary, "name", "size", "used" (tokens seen), "rare" (seen fewer
             than RARE times) and "counts", [rank, count] of some tokens by falling count.
-        overlap: of each evaluation split, "split", "pairs" and "in_training": pairs with a side
-            that was in the training text before the leakage filter.
+        overlap: of each evaluation split, "split", "pairs" and "in_training": pairs with a side, or
+            words in a row, that were in the training text before the filter leakage, if it is on.
         samples: some kept pairs.
         mixture: "member", "pairs", "weight" (times per epoch) and "share" (of an epoch).
         seconds: wall time by stage.

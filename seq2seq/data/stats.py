@@ -35,7 +35,7 @@ class Losses:
         judged: number of kept pairs that are long enough to have a language.
         dropped: number of dropped pairs by reason.
         examples: a few dropped pairs by reason.
-        leaked: keys that dropped pairs share with evaluation text.
+        leaked: keys that pairs share with evaluation text.
     """
 
     read: int = 0
@@ -115,10 +115,10 @@ def _languages(pairs: Iterable[Sequence[str]]) -> list[str]:
 def overlap(
     leaked: set[int], evaluation: Mapping[str, Sequence[Pair]], cleaner: Cleaner
 ) -> list[dict[str, Any]]:
-    """Count the pairs of each evaluation split because of which training pairs were dropped.
+    """Count the pairs of each evaluation split that share a key with training text.
 
     Args:
-        leaked: keys that the dropped pairs share with evaluation text.
+        leaked: keys that training pairs share with evaluation text.
         evaluation: pairs of each split.
         cleaner: makes the keys of these pairs.
     """

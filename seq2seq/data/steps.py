@@ -107,8 +107,8 @@ def clean_rows(cleaner: Cleaner, pairs: Iterable[Pair]) -> tuple[pa.Table, dict[
     Returns:
         A table of source, target and key, and of keys that find near duplicates if the filter is
         on; and the facts "read", "dropped" by reason with "examples", "judged" (how many kept pairs
-        are long enough to have a language) and "leaked" (the keys that dropped pairs share with
-        evaluation text).
+        are long enough to have a language) and "leaked" (the keys that pairs dropped by the filter
+        `leakage`, or without this filter kept pairs, share with evaluation text).
     """
     sources: list[str] = []
     targets: list[str] = []
@@ -117,8 +117,11 @@ def clean_rows(cleaner: Cleaner, pairs: Iterable[Pair]) -> tuple[pa.Table, dict[
     examples: dict[str, list[list[str]]] = {}
     leaked: set[int] = set()
     judged, least = 0, cleaner.config.language_from
+    leaks = "leakage" if "leakage" in cleaner.config.filters else None  # None = kept pairs
     for raw in pairs:
         source, target, reason = cleaner(*raw)
+        if reason == leaks:
+            leaked |= cleaner.leaked(source, target)
         if reason is None:
             sources.append(source)
             targets.append(target)
@@ -128,8 +131,6 @@ def clean_rows(cleaner: Cleaner, pairs: Iterable[Pair]) -> tuple[pa.Table, dict[
         dropped[reason] += 1
         if len(shown := examples.setdefault(reason, [])) < EXAMPLES:
             shown.append([text[:SHOWN] for text in raw])
-        if reason == "leakage":
-            leaked |= cleaner.leaked(source, target)
     table = text_table(sources, targets).append_column("key", pa.array(np.array(keys, np.uint64)))
     if "near_duplicate" in cleaner.config.filters:
         near = pa.array(near_keys(sources, targets).ravel())

@@ -107,9 +107,10 @@ def figures(report: Report) -> Iterator[Table]:
             [each["split"], f"{each['pairs']:,}", *_counted(each["in_training"], each["pairs"])]
             for each in report.overlap
         ]
+        gone = "The leakage filter dropped those training pairs."
         note = (
-            "Pairs with a side that was in the training text. The leakage filter dropped those "
-            "training pairs."
+            "Pairs with a side, or with cleaning.leakage_ngram words in a row, that was in the "
+            f"training text. {gone if 'leakage' in report.dropped else 'Nothing was dropped.'}"
         )
         head = ["", "pairs", "found", "share"]
         yield Table("Evaluation text found in training", [head, *rows], note)

@@ -145,6 +145,18 @@ def test_duplicates_and_leaks_go_and_are_counted(data, tmp_path):
     assert report.overlap == [{"split": "val", "pairs": 3, "in_training": 2}]
 
 
+def test_without_the_filter_words_in_a_row_are_counted_and_stay(data, tmp_path):
+    row = "one two three four five"
+    write(tmp_path, "val", [*VAL, (f"they say {row}", "ils le disent")])
+    train = [*TRAIN, (f"{row} were there", "ils étaient là")]
+    write(tmp_path, "train", train)
+    settings = {"filters": ["empty"], "leakage_from": 9}
+    assert run(data, cleaning=CleaningConfig(**settings)).report.overlap == []
+    prepared = run(data, cleaning=CleaningConfig(**settings, leakage_ngram=5))
+    assert texts(prepared) == train
+    assert prepared.report.overlap == [{"split": "val", "pairs": 3, "in_training": 1}]
+
+
 def test_near_duplicates_go_if_asked_for_and_are_counted_apart(data, tmp_path):
     long = "a sentence of many words that was copied with another {} at its end".format
     pairs = [(long("mark"), long("point")), TRAIN[3], TRAIN[3], (long("mark!"), long("poinT."))]
