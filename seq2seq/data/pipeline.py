@@ -388,7 +388,8 @@ class Preparation:
             fingerprint=said["fingerprint"],
             settings=said["settings"],
             files=[
-                {"member": source.member, "file": source.name, "pairs": own.read}
+                {"member": source.member, "file": source.name, "pairs": own.read,
+                 "dropped": dict(own.dropped.most_common())}
                 for source, own in zip(self.sources, self.losses, strict=True)
             ],
             read=total.read,

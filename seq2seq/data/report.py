@@ -22,7 +22,8 @@ class Report:
     Attributes:
         fingerprint: of everything that decides the prepared data.
         settings: of data, cleaning and tokenizer.
-        files: "member", "file" and "pairs" of each source.
+        files: "member", "file", "pairs" and "dropped" (by reason, without duplicates) of each
+            source; older reports lack "dropped".
         read: number of pairs read; `kept` likewise.
         dropped: number of pairs by reason, in the order of the filters.
         examples: a few dropped pairs by reason.

@@ -157,13 +157,16 @@ def write_page(folder: Path) -> Path:
 
 def report_page(report: Report) -> str:
     """Make the page of a prepared corpus."""
+    head = ["", "pairs read", "dropped by filters"]
     several = len({each["member"] for each in report.files}) > 1
     files = [
-        [f"{each['member']}: {each['file']}" if several else each["file"], f"{each['pairs']:,}"]
+        [f"{each['member']}: {each['file']}" if several else each["file"], f"{each['pairs']:,}",
+         ", ".join(f"{why} {count:,}" for why, count in each.get("dropped", {}).items())]
         for each in report.files[:FILES]
-    ]
+    ]  # fmt: skip
     more = len(report.files) - FILES
-    note = f"And {more:,} more, which report.json lists." if more > 0 else ""
+    note = "Duplicates are not counted here: they are found in all files together."
+    note += f" And {more:,} more, which report.json lists." if more > 0 else ""
     return render(
         "data.html",
         title=f"{report.name}: prepared data",
@@ -172,7 +175,7 @@ def report_page(report: Report) -> str:
         percent=percent,
         meanings=MEANINGS,
         tables=list(figures(report)),
-        last_tables=[time_table(report), Table("Files", [["", "pairs read"], *files], note)],
+        last_tables=[time_table(report), Table("Files", [head, *files], note)],
         settings=yaml.safe_dump(report.settings, sort_keys=False, allow_unicode=True),
     )
 

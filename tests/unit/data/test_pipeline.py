@@ -145,6 +145,13 @@ def test_duplicates_and_leaks_go_and_are_counted(data, tmp_path):
     assert report.overlap == [{"split": "val", "pairs": 3, "in_training": 2}]
 
 
+def test_what_each_file_loses_is_told(data, tmp_path):
+    write(tmp_path, "train-0", [*TRAIN[:3], TRAIN[0], ("", "vide"), ("<b>a</b>", "un"), ("b", "")])
+    write(tmp_path, "train-1", TRAIN[3:])
+    report = run(replace(data, train="train-*.tsv")).report
+    assert [file["dropped"] for file in report.files] == [{"empty": 2, "markup": 1}, {}]
+
+
 def test_without_the_filter_words_in_a_row_are_counted_and_stay(data, tmp_path):
     row = "one two three four five"
     write(tmp_path, "val", [*VAL, (f"they say {row}", "ils le disent")])

@@ -35,7 +35,8 @@ def make(**changes: object) -> Report:
         name="a corpus",
         fingerprint="0123456789abcdef",
         settings={"data": {"path": "<b>"}, "cleaning": asdict(CleaningConfig()), "tokenizer": {}},
-        files=[{"member": "one", "file": "one.tsv", "pairs": 12345}],
+        files=[{"member": "one", "file": "one.tsv", "pairs": 12345,
+                "dropped": {"markup": 300, "empty": 45}}],
         read=12345,
         kept=12000,
         dropped=dict.fromkeys(FILTERS, 0) | {"empty": 45, "markup": 300},
@@ -127,6 +128,12 @@ def test_text_has_the_numbers():
     assert row(text, "two") == ["3,000", "2", "40.00%"]
     assert "100 pairs read per second" in text
     assert "0123456789abcdef" in text
+
+
+def test_the_page_tells_what_each_file_loses(page_text):
+    assert "markup 300, empty 45" in page_text
+    older = {"member": "one", "file": "one.tsv", "pairs": 12345}
+    assert "one.tsv" in report_page(make(files=[older]))
 
 
 def test_columns_of_the_text_are_aligned():
