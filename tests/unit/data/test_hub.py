@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -424,6 +425,29 @@ def test_what_the_hub_refuses_is_explained(online):
     assert "scripts are no longer supported" in script
     assert "data.path=FOLDER" in script
     assert "https://huggingface.co/datasets/Own/gated to ask for access" in gated
+    assert "ask on its page for access, log in" in gated
+    advice = [one.split(". ")[-1] for one in (unknown, revision, gated, config)]
+    assert [one[:30] for one in advice] == [
+        "Correct data.hub (OWNER/NAME),", "Correct data.hub_revision, or ",
+        "Correct data.hub (OWNER/NAME),", "Look at data.hub (OWNER/NAME),",
+    ]  # fmt: skip
+
+
+FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+@pytest.mark.parametrize("error", [MemoryError("no memory"), FULL])
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_errors_of_memory_and_disk_say_nothing_about_the_set(error, wrapped, small, monkeypatch):
+    def fail(*_: object) -> None:
+        if wrapped:
+            raise datasets.exceptions.DatasetGenerationError("An error occurred") from error
+        raise error
+
+    monkeypatch.setattr(datasets.DatasetBuilder, "download_and_prepare", fail)
+    with pytest.raises(type(error)) as caught:
+        open_split(small, "train")
+    assert caught.value is error
 
 
 def test_offline_without_a_copy_the_way_out_is_named(tmp_path):
