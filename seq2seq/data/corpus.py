@@ -212,14 +212,14 @@ def are_numbers(columns: Columns) -> bool:
 def _read_tsv(path: Path, columns: Columns, rows: Range | None) -> Iterator[tuple[str, ...]]:
     lines = _lines(path, rows)
     if are_numbers(columns):
-        places = [int(column) for column in columns]
+        places, most = [int(column) for column in columns], None
     else:
         first = next(lines if rows is None else _lines(path, None), None)
         if first is None:
             raise DataError(f"{path} is empty: its first line should name the columns")
         header = first[1].split("\t")
         _check_columns(columns, header, f"{path}")
-        places = [header.index(column) for column in columns]
+        places, most = [header.index(column) for column in columns], len(header)
     for number, line in lines:
         if not line:
             continue  # some programs end a file with one
@@ -228,6 +228,11 @@ def _read_tsv(path: Path, columns: Columns, rows: Range | None) -> Iterator[tupl
             raise DataError(
                 f"{path}, line {number}: {len(fields)} column(s) where at least "
                 f"{max(places) + 1} are needed; columns are separated by tabs"
+            )
+        if most and len(fields) > most:
+            raise DataError(
+                f"{path}, line {number}: {len(fields)} columns, but line 1 names {most}. Is there "
+                "a tab in a text? Then replace it by a space"
             )
         yield tuple(fields[place] for place in places)
 
@@ -247,6 +252,8 @@ def _read_jsonl(path: Path, columns: Columns, rows: Range | None) -> Iterator[tu
         _check_columns(columns, list(row), f"{path}, line {number}")
         for column in columns[:2]:
             text = row[column]  # half a surrogate pair is not text, since UTF-8 cannot hold it
+            if text is None:
+                continue  # an empty text, as in parquet
             if not isinstance(text, str) or text != text.encode("utf-8", "ignore").decode():
                 raise DataError(f"{path}, line {number}: {column!r} is not a text: {text!r}")
         yield tuple(_as_text(row[column]) for column in columns)

@@ -369,7 +369,7 @@ def test_a_file_that_is_only_called_packed_is_named(packed, fault, tmp_path):
         ('{"en": "a", "fr"', "not JSON"),
         ('["a", "b"]', "not an object with named texts"),
         ('{"en": "a", "fr": 3}', "'fr' is not a text: 3"),
-        ('{"en": "a", "fr": null}', "'fr' is not a text: None"),
+        ('{"en": "a", "fr": 0}', "'fr' is not a text: 0"),
     ],
 )
 def test_a_broken_json_line_is_named(line, fault, tmp_path):
@@ -384,6 +384,17 @@ def test_a_file_that_is_only_called_parquet_is_named(keep, tmp_path):
     file.write_bytes(b"en\tfr\n" if keep is None else file.read_bytes()[:keep])
     with pytest.raises(DataError, match=r"a\.parquet is not a readable parquet file"):
         read([file])
+
+
+def test_a_missing_json_text_is_empty(tmp_path):
+    _write(tmp_path / "a.jsonl", '{"en": "a", "fr": null}\n{"en": null, "fr": "b"}')
+    assert corpus("a", tmp_path) == [("a", ""), ("", "b")]
+
+
+def test_a_tab_in_a_text_is_named(tmp_path):
+    _write(tmp_path / "a.tsv", "en\tfr\tid\na\tb\t1\na\tof c\tb\t2\n")
+    with pytest.raises(DataError, match=r"a\.tsv, line 3: 4 columns, but line 1 names 3\. .*tab"):
+        corpus("a", tmp_path)
 
 
 def test_a_short_tsv_line_is_named(tmp_path):
