@@ -333,7 +333,8 @@ def _check_columns(columns: Columns, found: list[str], place: str) -> None:
         if column not in found:
             is_text = column in columns[:2]
             settings = "data.source_column and data.target_column" if is_text else "data.where"
-            raise DataError(
-                f"{place} has no column {column!r}; it has: {', '.join(map(repr, found))}. Set "
-                f"{settings} (numbers 0, 1, ... for TSV without header)"
-            )
+            advice = f"Set {settings} (numbers 0, 1, ... for TSV without header)"
+            if any("\r" in name for name in found):
+                advice = "Its lines end with carriage returns: end them with line feeds"
+            names = _listed(repr(name[:60]) for name in found)
+            raise DataError(f"{place} has no column {column!r}; it has: {names}. {advice}")

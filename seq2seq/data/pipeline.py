@@ -37,7 +37,12 @@ from seq2seq.data.prepared import VOCABULARY, Prepared
 from seq2seq.data.report import NAME as REPORT
 from seq2seq.data.report import Report, read_report, write_report
 from seq2seq.data.shards import Shards, file_entry, read_facts, read_texts, write_lengths
-from seq2seq.data.sources import check_chosen, evaluation_pairs, find_sources
+from seq2seq.data.sources import (
+    check_chosen,
+    evaluation_pairs,
+    find_sources,
+    settings_of_corpus,
+)
 from seq2seq.data.stats import JOINED, Losses, overlap, token_figures, vocabulary_figures
 from seq2seq.data.steps import clean_block, cut_source, sample_pairs, tokenise_part
 from seq2seq.data.store import Store
@@ -262,18 +267,23 @@ class Preparation:
         data = self.data
         if not all(kept.values()):
             check_chosen(self.sources, data)
+        files = ", ".join(source.name for source in self.sources[:3])
+        if not any(own.read for own in self.losses):
+            raise DataError(
+                f"data={data.name} has no train pair: there is no text in {files}. Look at the "
+                "files, or name others (data.path, data.train)"
+            )
         if not any(kept.values()):
+            command = command_line("prepare", *settings_of_corpus(data), "cleaning=none")
             raise DataError(
                 f"data={data.name} has no usable train pair: the filters of cleaning= left nothing "
-                f"of {', '.join(source.name for source in self.sources[:3])}. "
-                f"{command_line('prepare', f'data={data.name}', 'cleaning=none')} shows what is "
-                "there"
+                f"of {files}. {command} shows what is there"
             )
         for member, pairs in kept.items():
             if pairs == 0:
                 raise DataError(
-                    f"data.members.{member} is empty: all pairs that cleaning= keeps of it are in "
-                    "members before it. Look at its files, or leave it out"
+                    f"data.members.{member} is empty: it has no text, or all pairs that cleaning= "
+                    "keeps of it are in members before it. Look at its files, or leave it out"
                 )
 
     def _vocabularies(self) -> Vocabularies | None:

@@ -144,6 +144,17 @@ def find_sources(config: DataConfig, split: str) -> list[Source]:
     return sources
 
 
+def settings_of_corpus(data: DataConfig) -> list[str]:
+    """Return the settings that name this corpus on a command line."""
+    own = data.path is not None and not (data.members or data.urls or data.hub or data.sacrebleu)
+    found = [f"data={'files' if own else data.name}"]
+    if data.path is not None:
+        found.append(f"data.path={data.path}")
+    if own and data.name != "files":
+        found.append(f"data.name={data.name}")
+    return found
+
+
 def _corpora(config: DataConfig, split: str) -> dict[str, CorpusConfig]:
     """Return the corpora that make up a split: the settings' own, or else members, by name."""
     if getattr(config, split) is not None:

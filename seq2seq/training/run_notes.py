@@ -11,6 +11,7 @@ from torch import nn
 
 from seq2seq.config import DataConfig, TrainConfig
 from seq2seq.data.datamodule import TranslationData
+from seq2seq.data.sources import settings_of_corpus
 from seq2seq.errors import command_line
 from seq2seq.files import replace_text
 from seq2seq.provenance import Provenance, note_start
@@ -119,17 +120,6 @@ def finish(trainer: Trainer, validation: Validation, data: DataConfig, seconds: 
     from seq2seq.report.page import try_report  # matplotlib takes a second to load
 
     try_report(run_dir)
-
-
-def settings_of_corpus(data: DataConfig) -> list[str]:
-    """Return the settings that name this corpus on a command line."""
-    own = data.path is not None and not (data.members or data.urls or data.hub or data.sacrebleu)
-    found = [f"data={'files' if own else data.name}"]
-    if data.path is not None:
-        found.append(f"data.path={data.path}")
-    if own and data.name != "files":
-        found.append(f"data.name={data.name}")
-    return found
 
 
 def make_up_for_report(run_dir: Path) -> None:

@@ -397,6 +397,13 @@ def test_a_tab_in_a_text_is_named(tmp_path):
         corpus("a", tmp_path)
 
 
+def test_a_file_of_carriage_returns_is_told_without_its_text(tmp_path):
+    _write(tmp_path / "a.tsv", "en\tfr\r" + "a house\tune maison\r" * 900)
+    with pytest.raises(DataError, match=r"no column 'fr'; .*end them with line feeds") as error:
+        corpus("a", tmp_path)
+    assert len(str(error.value)) < 500 + len(str(tmp_path))
+
+
 def test_a_short_tsv_line_is_named(tmp_path):
     _write(tmp_path / "a.tsv", "id\ten\tfr\n1\ta\tb\n2\tonly\n")
     with pytest.raises(

@@ -16,6 +16,7 @@ from conftest import toy_settings
 from filelock import FileLock
 
 from seq2seq.config import DataConfig
+from seq2seq.data.sources import settings_of_corpus
 from seq2seq.data.tokenizer import Tokenizer
 from seq2seq.data.vocabularies import Vocabularies
 from seq2seq.errors import RunError
@@ -27,12 +28,7 @@ from seq2seq.training.callbacks.gradient_norms import GradientNorms
 from seq2seq.training.callbacks.make import make_callbacks
 from seq2seq.training.failures import plain_failures
 from seq2seq.training.run_folder import locked, opened
-from seq2seq.training.run_notes import (
-    finish,
-    make_up_for_report,
-    note_beginning,
-    settings_of_corpus,
-)
+from seq2seq.training.run_notes import finish, make_up_for_report, note_beginning
 from seq2seq.training.train import known_vocabularies
 
 VALIDATION = SimpleNamespace(best=3.0, best_step=2, average=-1.0, summary=None, pairs=[])
