@@ -270,8 +270,8 @@ class Preparation:
         files = ", ".join(source.name for source in self.sources[:3])
         if not any(own.read for own in self.losses):
             raise DataError(
-                f"data={data.name} has no train pair: there is no text in {files}. Look at the "
-                "files, or name others (data.path, data.train)"
+                f"data={data.name} has no usable train pair: there is no text in {files}. Look at "
+                "the files, or name others (data.path, data.train)"
             )
         if not any(kept.values()):
             command = command_line("prepare", *settings_of_corpus(data), "cleaning=none")
