@@ -146,11 +146,11 @@ def sync(path: Path) -> None:
 @contextmanager
 def lock(
     path: Path, waiting: Callable[[], None] = lambda: None, seconds: float = -1
-) -> Iterator[None]:
+) -> Iterator[bool]:
     """Hold a lock while the block runs, so that only one process is in it at a time.
 
     The lock of a killed process is released. On a file system without locks, log a warning and run
-    the block without a lock.
+    the block without a lock. Yields whether the lock is held.
 
     `path` is an empty file that is not removed. If another process holds the lock, `waiting` is
     called before waiting, by default without a limit of `seconds`.
@@ -173,6 +173,6 @@ def lock(
             raise
         log.warning("%s: %s. See that no other process works here", path, error.strerror)
     try:
-        yield
+        yield held.is_locked
     finally:
         held.release()

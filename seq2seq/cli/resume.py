@@ -37,18 +37,19 @@ def resumed(config: DictConfig, keys: Sequence[str], folder: str) -> dict[str, A
         )
     try:
         written: Any = OmegaConf.to_container(OmegaConf.load(file))
-        stored: Any = OmegaConf.create(migrated(written))
-        if gone := removed(migrated(written)):
+        known = migrated(written)
+        if gone := removed(known):
             raise RunError(
                 f"resume={folder}: the run uses {', '.join(gone)}, which is gone. The last version "
                 f"that can resume the run is {LAST_VERSION}; to start a new run from its weights: "
                 f"init_from={folder}"
             )
+        stored: Any = OmegaConf.create(known)
         # Runs from before there was a choice do not name their architecture.
         architecture = OmegaConf.select(stored, "model.architecture", default="transformer")
         if architecture not in ARCHITECTURES:
-            known = nearest(str(architecture), ARCHITECTURES)
-            raise ValueError(f"model.architecture={architecture} is not known: {known}")
+            valid = nearest(str(architecture), ARCHITECTURES)
+            raise ValueError(f"model.architecture={architecture} is not known: {valid}")
         typed = OmegaConf.structured(TrainConfig(model=ARCHITECTURES[architecture]()))
         stored = OmegaConf.merge(typed, stored)
     except (OmegaConfBaseException, YAMLError, OSError, TypeError, ValueError) as error:

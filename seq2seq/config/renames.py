@@ -73,8 +73,11 @@ def _did_nothing(key: str, value: Any) -> bool:
 def removed(settings: Mapping[str, Any]) -> list[str]:
     """List removed settings that affect the result, as typed; `settings` come from `migrated`."""
     used = flat(settings).items()
-    gone = [(key, value) for key, value in used if key in REMOVED or value == "mbr"]  # a strategy
-    return [f"{key}={value}" for key, value in gone]
+    return [
+        f"{key}={value}"
+        for key, value in used
+        if key in REMOVED or (key, value) == ("decode.strategy", "mbr")
+    ]
 
 
 def refusal(key: str) -> str | None:

@@ -21,7 +21,7 @@ from seq2seq.length import rounding_step
 RESUMABLE = (  # settings that may change when a run resumes
     *("trainer.*", "checkpoint.*", "logger.*"),
     *("data.path", "data.members.*.path", "data.cache", "data.processes", "data.num_workers"),
-    *("data.store", "data.verify"),
+    *("data.store", "data.verify", "cleaning.max_dropped"),
     "decode.batch_tokens",  # memory of the search
     *("optim.decay_steps", "data.final_steps"),  # with max_steps, to let the rate fall now
 )

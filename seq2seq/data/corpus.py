@@ -88,8 +88,8 @@ def _side_by_side(
         if left != right and len(left) == len(right):
             raise DataError(
                 f"{spec!r} pairs {pair[0].name} with {pair[1].name}, but their names differ in "
-                "more than the language: add the file that is missing, or list all files, "
-                "[source,target,source,target]"
+                "more than the language: add the file that is missing, or write what differs into "
+                "the patterns, such as [src/*.eng,tgt/*.fra]"
             )
     return [path for pair in zip(source, target, strict=True) for path in pair]
 
@@ -99,7 +99,8 @@ def _wildcards(pattern: str, path: Path, columns: Columns) -> list[str]:
     fixed = map(re.escape, re.split(r"\*+|\?|\[.+?\]", pattern))
     found = re.fullmatch("(.*)".join(fixed), str(path))
     names = rf"(?<![a-z])({'|'.join(map(re.escape, columns))})(?![a-z])"
-    return [re.sub(names, "", each) for each in (found.groups() if found else ())]
+    matched = found.groups() if found else ()
+    return [re.sub(names, "", each, flags=re.IGNORECASE) for each in matched]
 
 
 def _find_one(name: str, base: Path, columns: tuple[str, str]) -> list[Path]:
@@ -229,7 +230,7 @@ def _read_tsv(path: Path, columns: Columns, rows: Range | None) -> Iterator[tupl
                 f"{path}, line {number}: {len(fields)} column(s) where at least "
                 f"{max(places) + 1} are needed; columns are separated by tabs"
             )
-        if most and len(fields) > most:
+        if most and any(fields[most:]):
             raise DataError(
                 f"{path}, line {number}: {len(fields)} columns, but line 1 names {most}. Is there "
                 "a tab in a text? Then replace it by a space"

@@ -132,7 +132,11 @@ def _repeated_places(
             places: np.ndarray = database.execute(
                 "SELECT place FROM pairs JOIN repeated USING (key) WHERE place > first"
             ).fetchnumpy()["place"]
-    except duckdb.Error as error:
+    except (duckdb.Error, RuntimeError) as error:
+        if "interrupt" in str(error).lower():
+            raise KeyboardInterrupt from None  # DuckDB makes one of these errors of Ctrl-C
+        if not isinstance(error, duckdb.OutOfMemoryException | duckdb.IOException):
+            raise
         raise DataError(
             f"the search for duplicates failed ({error}). It needs memory, and room in {spill}: "
             "make room there, or choose another folder, data.cache=FOLDER, and start again"

@@ -177,14 +177,17 @@ def _commit(corpus: CorpusConfig) -> str | None:
 def _explained(name: str) -> Iterator[None]:
     """Turn a library's error into a `DataError` that quotes it and says what to look at.
 
-    Errors of the memory and the disk stay as they are, since they say nothing about the set.
+    Errors of the memory and the disk say nothing about the set, so they get other advice.
     """
     try:
         yield
     except Exception as error:  # from many libraries below `datasets`
         cause = error.__cause__ or error
         if isinstance(cause, MemoryError) or getattr(cause, "errno", None) in DISK:
-            raise cause from None
+            raise DataError(
+                f"data.hub={name}: {cause or 'memory ran out'}. Make room in "
+                f"{datasets.config.HF_DATASETS_CACHE}, or choose another folder, HF_HOME=FOLDER"
+            ) from error
         made = isinstance(error, DatasetGenerationError)  # this kind does not say what failed
         said = textwrap.shorten(str(cause if made else error), WORDS)
         advice = next(text for kinds, text in ADVICE.items()

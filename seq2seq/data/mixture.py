@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -48,7 +48,7 @@ class Member:
         return self.first + pairs
 
 
-@cache
+@lru_cache(maxsize=16)
 def _order(blocks: int, *seed: int) -> np.ndarray:
     """Return a random order of the whole blocks; what is left after them stays there."""
     order = np.random.default_rng(seed).permutation(blocks)

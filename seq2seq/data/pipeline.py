@@ -38,10 +38,13 @@ from seq2seq.data.report import NAME as REPORT
 from seq2seq.data.report import Report, read_report, write_report
 from seq2seq.data.shards import Shards, file_entry, read_facts, read_texts, write_lengths
 from seq2seq.data.sources import (
+    FileSource,
+    Source,
     check_chosen,
     evaluation_pairs,
     find_sources,
     settings_of_corpus,
+    without_variants,
 )
 from seq2seq.data.stats import JOINED, Losses, overlap, token_figures, vocabulary_figures
 from seq2seq.data.steps import clean_block, cut_source, sample_pairs, tokenise_part
@@ -80,8 +83,8 @@ def prepare(
         if found := work.find():  # all processes of a run look at the same time
             return found
         work.folder.mkdir(parents=True, exist_ok=True)
-        with lock(work.folder / "lock", lambda: log.info(waiting, work.folder)):
-            for folder in [*work.folder.glob("**/")]:
+        with lock(work.folder / "lock", lambda: log.info(waiting, work.folder)) as alone:
+            for folder in [*work.folder.glob("**/")] if alone else ():
                 remove_leftovers(folder)
             found = work.find(discard=True) or work.fetch()
             return found or work.run(engine or LocalEngine(data.processes))
@@ -108,10 +111,13 @@ class Preparation:
         self.sources = find_sources(data, "train")
         compared = "leakage" in cleaning.filters or cleaning.leakage_ngram
         self.evaluation = evaluation_pairs(data) if compared else {}
-        self.identities = self._identities(data.verify)
+        self.identities = [self._identity(source) for source in self.sources]
         text = {
             "format": ALGORITHM,
-            "sources": self.identities,
+            "sources": [
+                [source.member, own]
+                for source, own in zip(self.sources, self.identities, strict=True)
+            ],
             "evaluation": [
                 text_fingerprint(chain.from_iterable(pairs)) for pairs in self.evaluation.values()
             ],
@@ -202,12 +208,18 @@ class Preparation:
 
     def _clean(self, engine: Engine) -> list[File]:
         """Clean the text, count the losses, and return the parts' entries in corpus order."""
-        found: list[File] = []
         if said := read_manifest(self.text, self.data.verify, discard=True):
             found = [file for file in said["files"] if file["file"] != DUPLICATES]
             for file in found:
                 self.losses[file["source"]].add(read_facts(self.text / file["file"]))
             return found
+        try:
+            return self._clean_blocks(engine)
+        finally:
+            self._refuse_changes()
+
+    def _clean_blocks(self, engine: Engine) -> list[File]:
+        found: list[File] = []
         step = functools.partial(clean_block, self.cleaner, self.store, self.text)
         blocks = (block for i, own in enumerate(self.sources) for block in cut_source(own, i))
         with tqdm(desc="cleaning", unit=" pairs", unit_scale=True, disable=None) as bar:
@@ -221,19 +233,23 @@ class Preparation:
                     self.store.get_written(self.text, [file])
                     bar.update(facts["read"])
                 losses.check(*checked)
-        states = zip(self.sources, self.identities, self._identities(), strict=True)
-        for source, before, after in states:
-            if before != after:
-                self.store.remove(*(self.text / file["file"] for file in found))
+        return found
+
+    def _identity(self, source: Source) -> list[Any]:
+        return source.identity(self.store.cache / "known-files", self.data.verify)
+
+    def _refuse_changes(self) -> None:
+        """Refuse files that are not what they were; another change often breaks a line, too."""
+        for source, before in zip(self.sources, self.identities, strict=True):
+            [plain], same = without_variants([source]), False
+            with suppress(OSError):  # the file is gone
+                same = not isinstance(plain, FileSource) or self._identity(source) == before
+            if not same:
+                self.store.remove(*self.text.glob("*.arrow"))
                 raise DataError(
                     f"{source.name} changed while it was prepared, so what was made of it is "
                     "removed: start again when nothing writes to it"
                 )
-        return found
-
-    def _identities(self, verify: bool = False) -> list[Any]:
-        memory = self.store.cache / "known-files"
-        return [[source.member, source.identity(memory, verify)] for source in self.sources]
 
     def _check_losses(
         self, member: str, files: Sequence[File], repeated: Sequence[np.ndarray]
@@ -244,11 +260,9 @@ class Preparation:
         name, losses = self.sources[own[0]].name + more, Losses()
         for i in own:
             losses.add(vars(self.losses[i]))
-        parts, doubled = [], []
-        for file, rows in zip(files, repeated, strict=True):
-            if self.sources[file["source"]].member == member:
-                parts.append(self.text / file["file"])
-                doubled.append(rows)
+        mine = [(self.text / file["file"], rows) for file, rows in zip(files, repeated, strict=True)
+                if self.sources[file["source"]].member == member]  # fmt: skip
+        parts, doubled = [path for path, _ in mine], [rows for _, rows in mine]
         twice = sum(map(len, doubled))
         kept = losses.read - losses.dropped.total() - twice
         judged = kept and "wrong_language" in self.cleaning.filters

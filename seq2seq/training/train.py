@@ -15,6 +15,7 @@ from seq2seq.bundle.bundle import Bundle
 from seq2seq.config import ModelConfig, TrainConfig
 from seq2seq.data.datamodule import TranslationData
 from seq2seq.data.vocabularies import Vocabularies, missing_files
+from seq2seq.errors import RunError
 from seq2seq.model.build import build_model
 from seq2seq.model.translation_model import TranslationModel
 from seq2seq.trackers import lineage, make_trackers, require_package
@@ -146,6 +147,11 @@ def fit(
         facts: about the run; trackers show them beside settings and curves.
     """
     run = trainer.run
+    if len({*run.processes.gather(config.data.length_multiple)}) > 1:
+        raise RunError(
+            "the processes have CPUs with and without bf16, and would make other batches: set "
+            "data.length_multiple=1"
+        )
     if first := run.processes.rank == 0:
         step, validated = 0, True
         if checkpoint is not None:

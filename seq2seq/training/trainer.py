@@ -212,7 +212,7 @@ class Trainer:
             batch: on the device.
             sync: whether processes exchange their gradients now.
         """
-        if isinstance(self.model, FSDPModule):
+        if isinstance(self.model, FSDPModule) and self.config.accumulate > 1:
             self.model.set_reshard_after_backward(sync)
         with self.fabric.no_backward_sync(self.module, enabled=not sync):
             with self.timer.part("forward"):

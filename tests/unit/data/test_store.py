@@ -160,13 +160,14 @@ def test_a_machine_refuses_another_vocabulary_than_was_learned(data):
         steps._load(Store(Path(data.cache)), found.folder / "vocabulary", "hash of another")
 
 
-def test_of_text_that_changes_meanwhile_nothing_is_kept(data, tmp_path, monkeypatch):
+@pytest.mark.parametrize("broken", ["", "a line without a tab\n"])
+def test_of_text_that_changes_meanwhile_nothing_is_kept(broken, data, tmp_path, monkeypatch):
     """Neither here nor in the store: the text may become again what it was."""
     path = tmp_path / "train.tsv"
     before, clean_rows = path.read_text(encoding="utf-8"), steps.clean_rows
 
     def changing(cleaner, pairs):
-        path.write_text(before.replace("houses", "horses"), encoding="utf-8")
+        path.write_text(before.replace("houses", "horses") + broken, encoding="utf-8")
         return clean_rows(cleaner, pairs)
 
     config = replace(data, store=f"file://{tmp_path}/store")
