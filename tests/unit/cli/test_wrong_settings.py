@@ -166,7 +166,8 @@ def fixed(key: str) -> str:
     return (
         f"resume=run continues that run as it was, so {key}= cannot be given (only trainer.*, "
         "checkpoint.*, logger.*, data.path, data.members.*.path, data.cache, data.processes, "
-        "data.num_workers, data.store, data.verify, decode.batch_tokens, optim.decay_steps, "
+        "data.num_workers, data.store, data.verify, cleaning.max_dropped, decode.batch_tokens, "
+        "optim.decay_steps, "
         "data.final_steps can, each as NAME=VALUE, and of these not trainer.train_pairs, "
         "trainer.val_pairs, trainer.val_on_train). Leave it out, or start a new run without "
         "resume="
