@@ -51,8 +51,9 @@ def atomic_folder(path: Path) -> Iterator[Path]:
     """Yield a new folder, and move it to `path` when the block ends without an error.
 
     No system call replaces a folder that is not empty, so the old folder is renamed to `.NAME.old`
-    for a moment. If the process is killed in that moment, `restored` renames it back. If the block
-    raises, or the disk fails, an older folder at `path` stays.
+    for a moment. Readers find it there (`present`). If the process is killed in that moment, the
+    next writer renames it back (`restored`). If the block raises, or the disk fails, an older
+    folder at `path` stays.
     """
     partial, old = path.with_name(f"{path.name}.{secrets.token_hex(4)}.partial"), _old(path)
     try:
@@ -74,11 +75,19 @@ def atomic_folder(path: Path) -> Iterator[Path]:
 
 
 def restored(path: Path) -> Path:
-    """Return `path`; first put its folder back if a process was killed in `atomic_folder`."""
-    if _old(path).is_dir() and not path.exists():
-        with suppress(OSError):  # another process was faster, or this one may not write here
+    """Return `path`; first put its folder back if a process was killed in `atomic_folder`.
+
+    Only for the one process that writes there.
+    """
+    if present(path) != path:
+        with suppress(OSError):  # this process may not write here
             _old(path).rename(path)
     return path
+
+
+def present(path: Path) -> Path:
+    """Return `path`, or where its folder is while `atomic_folder` replaces it, or was killed."""
+    return _old(path) if _old(path).is_dir() and not path.exists() else path
 
 
 def _old(path: Path) -> Path:

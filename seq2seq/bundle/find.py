@@ -13,7 +13,7 @@ from typing import NamedTuple
 from seq2seq.bundle.config import FILES, read_config
 from seq2seq.data.vocabularies import missing_files
 from seq2seq.errors import BundleError, RunError, command_line
-from seq2seq.files import replace_text, restored
+from seq2seq.files import present, replace_text
 
 PRETRAINED = Path(__file__).resolve().parents[1] / "pretrained"  # a folder for each shipped model
 GENERAL = "general"  # the default model
@@ -144,7 +144,7 @@ def model_folder(name: str | Path) -> Path:
     folder, shipped = Path(name), shipped_model(str(name))
     if shipped and not any((folder / part).exists() for part in PARTS):
         return shipped
-    if restored(folder).is_dir():
+    if (folder := present(folder)).is_dir():
         return folder
     if (named := hub_name(str(name))) is not None:
         from seq2seq.bundle.hub import hub_bundle  # loads torch
@@ -165,8 +165,8 @@ def bundle_folder(name: str | Path) -> Path:
         BundleError: there is no bundle; the message says what is there instead.
     """
     folder = model_folder(name)
-    if (restored(folder / "bundle") / "config.json").is_file():
-        folder = folder / "bundle"
+    if ((inner := present(folder / "bundle")) / "config.json").is_file():
+        folder = inner
     elif (folder / "checkpoints").is_dir():
         raise BundleError(
             f"the run {folder} has no bundle yet: one is written at its first validation; "

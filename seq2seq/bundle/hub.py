@@ -37,7 +37,7 @@ THERE = """\
     model = AutoModelForSeq2SeqLM.from_pretrained(THIS_FOLDER)
     inputs = tokenizer(["hello world"], return_tensors="pt", padding=True)
     print(tokenizer.batch_decode(model.generate(**inputs), skip_special_tokens=True))"""
-TIMEOUT = 10.0  # seconds that the hub has to answer
+TIMEOUT_SECONDS = 10.0  # for the hub's answer
 ERRORS = (OSError, HTTPError, HFValidationError)  # of the network, the hub, the disk; a wrong name
 
 
@@ -98,7 +98,7 @@ def _download(name: str, revision: str | None) -> Path:
     """Download a model into the cache of the hub's library (offline: use an earlier copy there)."""
     said, unreachable = f"{name}@{revision}" if revision else name, ""
     try:  # `snapshot_download` checks the same, but may wait for ever
-        huggingface_hub.HfApi().model_info(name, revision=revision, timeout=TIMEOUT)
+        huggingface_hub.HfApi().model_info(name, revision=revision, timeout=TIMEOUT_SECONDS)
     except ERRORS as error:
         unreachable = _reason(error)
     try:

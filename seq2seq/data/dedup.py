@@ -6,6 +6,7 @@ Equal pairs have equal keys. Nearly equal pairs mostly share one of several keys
 from __future__ import annotations
 
 import functools
+import secrets
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,7 @@ KEYS: dict[str, Keys] = {"duplicate": read_keys, "near_duplicate": read_near_key
 def mark_duplicates(
     engine: Engine,
     parts: Sequence[Path],
+    *,
     fetch: Callable[[], None],
     file: Path,
     reasons: Sequence[str],
@@ -59,7 +61,9 @@ def mark_duplicates(
     dropped: dict[str, int] = {}
     examples: dict[str, list[list[str]]] = {}
     for reason in reasons:
-        same = repeated_rows(engine, parts, sizes, KEYS[reason], fetch, file.parent, threads)
+        same = repeated_rows(
+            engine, parts, sizes, KEYS[reason], fetch=fetch, spill=file.parent, threads=threads
+        )
         more = [np.setdiff1d(*two) for two in zip(same, found, strict=True)]
         dropped[reason], examples[reason] = sum(map(len, more)), []
         for path, rows in zip(parts, more, strict=True):
@@ -77,6 +81,7 @@ def repeated_rows(
     parts: Sequence[Path],
     sizes: Sequence[int],
     keys: Keys,
+    *,
     fetch: Callable[[], None],
     spill: Path,
     threads: int | None,
@@ -116,7 +121,8 @@ def _repeated_places(
     fetch()
     settings: dict[str, Any] = {
         "memory_limit": MEMORY,
-        "temp_directory": str(spill / f"spill-{share}"),
+        # A lost task may still run on another machine while it is repeated here.
+        "temp_directory": str(spill / f"spill-{share}-{secrets.token_hex(4)}"),
         "preserve_insertion_order": False,
     }
     if threads is not None:

@@ -187,8 +187,9 @@ class Preparation:
             if self.compared:
                 fetch = functools.partial(self.store.get_written, self.text, files)
                 repeated = mark_duplicates(
-                    engine, parts, fetch, self.repeated, self.compared, self.data.processes
-                )
+                    engine, parts, fetch=fetch, file=self.repeated, reasons=self.compared,
+                    threads=self.data.processes,
+                )  # fmt: skip
         if read_manifest(self.text) is None:
             found = [file_entry(self.repeated)] if self.compared else []
             write_manifest(self.text, [*files, *found], {"settings": self._settings()})
@@ -333,8 +334,10 @@ class Preparation:
             for variant, name in enumerate(names)
             for part, left_out in zip(parts, repeated, strict=True)
         ]
-        vocabulary = folder / VOCABULARY, vocabularies.content_hash()
-        step = functools.partial(tokenise_part, self.store, self.text, *vocabulary, t.dropout)
+        step = functools.partial(
+            tokenise_part, store=self.store, text=self.text, vocabulary=folder / VOCABULARY,
+            content_hash=vocabularies.content_hash(), dropout=t.dropout,
+        )  # fmt: skip
         files = engine.each(step, jobs)
         found = list(tqdm(files, "tokenising", total=len(jobs), unit="part", disable=None))
         self.store.get_written(folder, found)

@@ -184,17 +184,28 @@ def sample_pairs(
 
 
 def tokenise_part(
+    part: File,
+    left_out: np.ndarray,
+    shard: Path,
+    variant: int,
+    *,
     store: Store,
     text: Path,
     vocabulary: Path,
     content_hash: str,
     dropout: float,
-    part: File,
-    left_out: np.ndarray,
-    shard: Path,
-    variant: int,
 ) -> File:
-    """Write the ids of a part's pairs, without the rows `left_out`, unless the shard exists."""
+    """Write the ids of a part's pairs, without the rows `left_out`, unless the shard exists.
+
+    Args:
+        part: entry of the part.
+        shard: path of the file to write.
+        variant: number of the segmentation, if BPE-dropout makes several.
+        store: holds parts and shards, too, for machines without a shared disk.
+        text, vocabulary: folders of the parts and of the vocabularies.
+        content_hash: of the vocabularies.
+        dropout: rate of BPE-dropout.
+    """
     entry = _find_written(store, shard, "part", part["sha256"])
     if entry is None:
         store.get_written(text, [part])

@@ -38,7 +38,7 @@ def beam_search(
     done once N hypotheses have ended. A sentence is done earlier if no continuation can change its
     first `config.n_best` (see `_StopRule`): a longer search would return the same ones.
     """
-    device, finished = source_BS.device, list[History]()
+    device, stopped = source_BS.device, list[History]()
     history = History.empty(len(limits), device)
     totals_BM = torch.zeros(len(limits), 1, dtype=torch.double, device=device)
     rule, state = _StopRule(limits, config), model.start(source_BS)
@@ -47,17 +47,17 @@ def beam_search(
         log_probs_RV = model.step(last_R, state)
         going_on, end_candidates = _step(log_probs_RV, history, totals_BM, config, constraints)
         grown, totals_BM = going_on.extend(history), going_on.totals
-        # The state still has the rows of before this step, so it is given parents.
+        # Rows of the state are still those of `history`, the parents of `grown`.
         parents_R = going_on.rows.flatten()
         ended_BN, best_B, rows_changed = _on_host(end_candidates, history, grown, parents_R)
         results_BN, done_B = rule.judge(ended_BN, best_B, grown.length)
 
         if results_BN.any():
-            finished.append(end_candidates.extend(history).select(indices_of(results_BN, device)))
+            stopped.append(end_candidates.extend(history).select(indices_of(results_BN, device)))
         if done_B.any():  # keep the first hypothesis, in case none has ended
-            finished.append(grown.select(grown.width * indices_of(done_B, device)))
+            stopped.append(grown.select(grown.width * indices_of(done_B, device)))
             if done_B.all():
-                return [*map(_best_first, collect_hypotheses(finished, len(limits), config))]
+                return [*map(_best_first, collect_hypotheses(stopped, len(limits), config))]
             rule.keep(~done_B)
             kept_B, kept_R = grown.rows_of(~done_B)
             grown, totals_BM = grown.select(kept_R), totals_BM[kept_B]
@@ -98,7 +98,10 @@ def _step(
     config: DecodeConfig,
     constraints: Sequence[Constraint],
 ) -> tuple[_Extensions, _Extensions]:
-    """Return the N best extensions without an end mark, and the N best of all, end marks too."""
+    """Return the N best extensions without an end mark, and the N best of all, end marks too.
+
+    `totals_BM` are sums of adjusted log probabilities, whatever the length.
+    """
     # The likeliest tokens of each hypothesis, in the order of their ids: (R, V) -> (R, K).
     adjusted_RV = apply_constraints(log_probs_RV, constraints, history)
     tokens_RK = largest(adjusted_RV, min(2 * config.beam, adjusted_RV.size(1))).sort(dim=1).values
@@ -144,7 +147,7 @@ def largest(x_RV: Tensor, count: int) -> Tensor:
 def _on_host(
     end_candidates: _Extensions, history: History, grown: History, parents_R: Tensor
 ) -> tuple[np.ndarray, np.ndarray, bool]:
-    """Copy what the stop rule reads to the CPU; only here does a step wait for a GPU.
+    """Copy what the stop rule reads to the CPU; a step waits for a GPU only here.
 
     Args:
         end_candidates: extensions of the hypotheses in `history`.
@@ -195,7 +198,7 @@ class _StopRule:
     def judge(
         self, ended_BN: np.ndarray, best_B: np.ndarray, length: int
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return which candidates are results (B, N), and which sentences are done (B,).
+        """Note candidates that ended; return which are results (B, N), which sentences done (B,).
 
         Args:
             ended_BN, best_B: see `_on_host`.

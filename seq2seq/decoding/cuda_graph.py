@@ -5,14 +5,15 @@ takes longer than running them; a graph launches all of them at once. A graph re
 same memory each time, and its shapes are fixed. So the numbers of sentences, source positions and
 target positions are rounded up to a few sizes, and the state of a search is kept in a slot: the
 tensors of one such shape, and the graph recorded over them. Masks hide the places that rounding
-adds, so results stay the same. One search at a time uses the slots; other searches that run at the
-same time step without graphs. The state of a search moves on::
+adds, so results stay the same up to rounding. One search at a time uses the slots; other searches
+that run at the same time step without graphs. The state of a search moves on::
 
     ordinary state    encodes the source, and decodes the first token without a graph
     slot              from the second token on: the state is copied in, then the graph replayed
     larger slot       as soon as the target fills its slot, and so on
 
-Shapes: B sentences, R hypotheses, S source length, D model width.
+Shapes: B sentences, R hypotheses, S source length, K, E as in `kv_cache.py`, D model width. B and R
+of a slot's tensors are rounded up, those of arguments and results are not.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from seq2seq.model.transformer import Transformer
 from seq2seq.model.translation_model import TranslationModel
 
 SOURCE_BLOCK, TARGET_BLOCK = 16, 32  # lengths are rounded up to multiples of these
-MAX_SLOTS, MAX_BYTES = 64, 2 * 2**30  # limits of the slots kept for later searches
+MAX_SLOTS, MAX_BYTES = 64, 2 * 2**30  # slots kept for later searches when one is added
 RECORDING = threading.Lock()  # CUDA records one graph at a time in a process
 
 
@@ -53,7 +54,7 @@ def graph_step(model: TranslationModel) -> GraphStep:
 
 
 class Shape(NamedTuple):
-    """The sizes of a slot."""
+    """The sizes of a slot: sentences (rounded up), beams of each, positions of both sides."""
 
     sentences: int
     beams: int
@@ -178,8 +179,8 @@ class GraphStep(ModelStep):
     def hidden(self, tokens_R: Tensor, state: GraphState | TransformerState) -> Tensor:
         """Return hidden states as `ModelStep` does; the next call overwrites them.
 
-        The first step uses no graph: it has one hypothesis for each sentence, and beams need this
-        shape only once.
+        The first step uses no graph: with beams, its shape occurs only once, and `model.zero_start`
+        asks for the position as a plain number.
         """
         if isinstance(state, TransformerState):
             return super().hidden(tokens_R, state)

@@ -1,7 +1,7 @@
 """Greedy search: the likeliest token at every step. Sampling extends outputs in the same way.
 
-Shapes: B sources, R = B x n outputs being extended, n for each source; L their tokens so far,
-V vocabulary.
+Shapes: B unfinished sources, R = B x n outputs being extended, n for each source; L their tokens so
+far, V vocabulary.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ def greedy_search(
     config: DecodeConfig,
     constraints: Sequence[Constraint] = (),
 ) -> list[list[Hypothesis]]:
-    """Return one hypothesis for each source (B, S); `limits` are the output limits in tokens."""
+    """Return one hypothesis for each source (B, S); `limits` are the most tokens of an output."""
 
     def likeliest(adjusted_RV: Tensor, history: History) -> Tensor:
         return adjusted_RV.max(dim=-1).indices  # on a CPU three times as fast as argmax
 
-    return extend(model, source_BS, limits, config, constraints, likeliest)
+    return extend(model, source_BS, limits, config, constraints, choose=likeliest)
 
 
 def extend(
@@ -43,6 +43,7 @@ def extend(
     limits: Sequence[int],
     config: DecodeConfig,
     constraints: Sequence[Constraint],
+    *,
     choose: Choice,
     count: int = 1,
 ) -> list[list[Hypothesis]]:
@@ -51,7 +52,7 @@ def extend(
     Sources leave the batch when all their outputs have ended. A step copies to the CPU only which
     sources continue, and waits for a GPU only there.
     """
-    history, finished = History.empty(len(limits), source_BS.device), list[History]()
+    history, stopped = History.empty(len(limits), source_BS.device), list[History]()
     limit_B = torch.tensor(limits, device=source_BS.device)
     state = model.start(source_BS)
     last_R = source_BS.new_full((len(limits),), BOS)
@@ -72,9 +73,9 @@ def extend(
 
         if going_B.all():
             continue
-        finished.append(history.select(history.rows_of(~going_B)[1]))
+        stopped.append(history.select(history.rows_of(~going_B)[1]))
         if not going_B.any():
-            return collect_hypotheses(finished, len(limits), config)
+            return collect_hypotheses(stopped, len(limits), config)
         kept_B, kept_R = history.rows_of(going_B)
         history, open_R, last_R = history.select(kept_R), open_R[kept_R], last_R[kept_R]
         state.keep(kept_B, kept_R)

@@ -1,6 +1,6 @@
 """Hypotheses while a search extends them.
 
-Shapes: B unfinished sentences, R hypotheses, N of each sentence, L tokens so far.
+Shapes: B unfinished sentences, R hypotheses (`width` of each sentence), L tokens so far.
 """
 
 from __future__ import annotations

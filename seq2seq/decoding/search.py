@@ -50,6 +50,7 @@ def search(
         requests: sources of at most `max_length - 1` ids each.
         max_length: limit of the model in tokens.
         length_ratio: target tokens per source token, as in the training corpus.
+        device: of the model.
         progress: called with the number of sentences that each batch finished.
         workers: batches that a CPU searches at the same time, with one thread each. This is faster
             than as many threads on one batch, which wait for each other at each operation.

@@ -21,7 +21,10 @@ class Searchable(Protocol):
         ...
 
     def step(self, tokens_R: Tensor, state: Any) -> Tensor:
-        """Append a token to each of R hypotheses; return log probabilities (R, V) of the next."""
+        """Append a token to each of R hypotheses; return log probabilities (R, V) of the next.
+
+        The caller may overwrite them.
+        """
         ...
 
 
@@ -44,8 +47,8 @@ class ModelStep:
     def log_probs(self, hidden_RD: Tensor) -> Tensor:
         """Return log probabilities (R, V) of the next token."""
         logits_RV = self.model.project(hidden_RD)
-        # Padding and start marks are never outputs. Their small probability stays in the sum, so
-        # that scores equal those of training.
+        # `apply_constraints` forbids padding and start marks. Their small probability stays in the
+        # sum, so that scores equal those of training.
         return torch.log_softmax(logits_RV.float(), dim=-1)
 
 

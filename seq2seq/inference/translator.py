@@ -122,7 +122,7 @@ class Translator:
                 ctranslate2 if that is installed and can run the model on this device.
             precision: of the arithmetic, see `engines/torch.py`; for the engine ctranslate2, see
                 `CTranslate2Engine`.
-            cuda_graphs: replay the steps of the search as CUDA graphs (`cuda_graph.py`). On a GPU,
+            cuda_graphs: replay the decoder's layers as CUDA graphs (`cuda_graph.py`). On a GPU,
                 small batches are faster once the first batch of each size has been recorded.
 
         Raises:

@@ -39,7 +39,7 @@ class LayerCache(NamedTuple):
 
 
 class KVCache:
-    """Keys and values of the tokens so far, for all layers of a decoder.
+    """Keys and values of the target tokens so far, for all layers of a decoder.
 
     All are in one tensor, so that reordering the hypotheses is one operation. The cache is for
     decoding: it stores and returns keys and values without their gradients.
@@ -158,12 +158,15 @@ class FixedKVCache(KVCache):
 
     @property
     def allowed(self) -> Tensor:
-        """Mask (1, 1, 1, P) that hides free places."""
+        """Mask (1, 1, 1, P) that hides free places, but not that of the next token."""
         places_P = torch.arange(self.storage.size(3), device=self._next_position.device)
         return (places_P <= self._next_position)[None, None, None]
 
     def append(self, layer: int, k_RK1E: Tensor, v_RK1E: Tensor) -> KeysValues:
-        """Store keys and values (R, K, 1, E) at the next place; return all places, (R, K, P, E)."""
+        """Store keys and values (R, K, 1, E) at the next place; return all places, (R, K, P, E).
+
+        The caller makes sure that a place is free.
+        """
         k, v = self._keys_values[2 * layer : 2 * layer + 2]
         k.index_copy_(2, self._next_position, k_RK1E)
         v.index_copy_(2, self._next_position, v_RK1E)

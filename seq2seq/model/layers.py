@@ -38,9 +38,7 @@ class Residual(nn.Module):
     def forward(self, x_BLD: Tensor, block: Callable[[Tensor], Tensor]) -> Tensor:
         """Apply block to x (B, L, D) and add x; return (B, L, D)."""
         added_BLD = block(self.norm(x_BLD) if self.pre_norm else x_BLD)
-        if self.training:
-            added_BLD = self.dropout(added_BLD)
-        changed_BLD = x_BLD + added_BLD
+        changed_BLD = x_BLD + self.dropout(added_BLD)
         return changed_BLD if self.pre_norm else self.norm(changed_BLD)
 
 

@@ -154,7 +154,7 @@ class RecurrentModel(TranslationModel):
         )
 
     def forward(self, source_BS: Tensor, source_real_BS: Tensor, target_BT: Tensor) -> Tensor:
-        """Return hidden states (B, T, D) of a target given its source, as input of `project`."""
+        """Return hidden states (B, T, D) of a target given its source."""
         return self.decode_step(target_BT, self.start(source_BS, source_real_BS))
 
     def decode_step(self, target_RT: Tensor, state: RecurrentState) -> Tensor:

@@ -140,7 +140,7 @@ class Transformer(TranslationModel):
         return self.decoder_norm(x_RTD)
 
     def forward(self, source_BS: Tensor, source_real_BS: Tensor, target_BT: Tensor) -> Tensor:
-        """Return hidden states (B, T, D) of a target given its source, as input of `project`."""
+        """Return hidden states (B, T, D) of a target given its source."""
         memory_BSD = self.encode(source_BS, source_real_BS)
         return self.decode(target_BT, memory_BSD, masks.padding(source_real_BS))
 

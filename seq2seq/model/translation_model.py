@@ -51,7 +51,9 @@ class TranslationModel(nn.Module, abc.ABC):
 
     @abc.abstractmethod
     def forward(self, source_BS: Tensor, source_real_BS: Tensor, target_BT: Tensor) -> Tensor:
-        """Return hidden states (B, T, D) of a target given its source, as input of `project`.
+        """Return hidden states (B, T, D) of a target given its source.
+
+        The loss computes scores from them in portions (`translation_loss`), a search by `project`.
 
         Args:
             source_BS: token ids.

@@ -25,15 +25,19 @@ after it. The result is the same to the bit if the number of processes is the sa
 kernels are deterministic (those of a CPU are, some of a GPU are not)::
 
     the run stopped                    newest checkpoint           `resume=` continues with
+    before the first save              none                        step 1
     between two saves                  step N of the last save     step N + 1
-    in the save of step N              the previous save           the step after that save
+    in the first save of step N        the previous save           the step after that save
     in the validation after step N     step N, `validated` False   that validation
     or in the save after it
     after the last step N              step N, `validated` True    average, summary, report
+    after `summary.json`               step N, `validated` True    a missing report; then it says
+                                                                   that the run is finished
     by a signal (see `stopping.py`)    the step under way          the next step, or the validation
 
 If one of several processes is killed, `torchrun` ends the others. With `--max-restarts` it starts
-all of them again with the same command.
+all of them again with the same command. Without `torchrun`, the first process ends if another one
+is killed; if the first is killed, the others wait for it until they are killed, too.
 """
 
 from __future__ import annotations
@@ -322,7 +326,9 @@ def restore(trainer: Trainer, checkpoint: Checkpoint) -> None:
         trainer.optimizer.load_state_dict(content["optimizer"])
         load_shards(trainer.model, trainer.optimizer, path.with_suffix(".shards"))
         trainer.shard_sums = content["shards"] if trainer.sharded else None
-    trainer.saved_steps = [content["step"]]  # so the next save removes all others, damaged ones too
+    # The next save removes all others, also the damaged ones after this one.
+    steps = [step_of(file) for file in checkpoint_files(trainer.run.folder)]
+    trainer.saved_steps = [step for step in steps if step <= content["step"]][-KEEP:]
     trainer.schedule.load_state_dict(content["schedule"])
     schedule = trainer.schedule  # the restored rate is that of the run's former length
     for group, peak, share in zip(

@@ -23,8 +23,8 @@ def compile_model(
     Parameter names do not change, and search is not compiled. All sizes are symbols in the graphs,
     so that few graphs serve batches of all shapes.
 
-    The trial runs like a real step, through DDP: torch's DDPOptimizer then cuts the graph where DDP
-    sends gradients, so that processes exchange gradients during the backward pass.
+    The trial runs through DDP like a real step, but exchanges no gradients. So torch's DDPOptimizer
+    cuts the graph where DDP sends gradients, and real steps exchange them in the backward pass.
 
     Args:
         forward_backward: runs both passes on a batch; its second argument says whether processes

@@ -23,7 +23,7 @@ from seq2seq.training.sharding import sharded_strategy
 
 T = TypeVar("T")
 
-TIMEOUT = timedelta(hours=2)  # one process may validate for long while the others wait
+GROUP_TIMEOUT = timedelta(hours=2)  # one process may validate for long while the others wait
 
 
 def make_fabric(
@@ -112,7 +112,7 @@ class Processes:
         self.rank, self.size, self._group = 0, 1, None
         if dist.is_initialized() and dist.get_world_size() > 1:
             self.rank, self.size = dist.get_rank(), dist.get_world_size()
-            self._group = dist.new_group(backend="gloo", timeout=TIMEOUT)
+            self._group = dist.new_group(backend="gloo", timeout=GROUP_TIMEOUT)
 
     def gather(self, value: T) -> list[T]:
         """Return the values of all processes, ordered by rank."""

@@ -15,8 +15,8 @@ from seq2seq.data.collate import Batch
 from seq2seq.data.tokenizer import PAD
 from seq2seq.model.translation_model import TranslationModel
 
-# Vocabulary scores in memory at once: in full precision 64 MiB on a CPU (fewer would make the
-# products slower), 1 GiB on a GPU.
+# Vocabulary scores of a portion: in full precision 64 MiB on a CPU (fewer would make the products
+# slower), 1 GiB on a GPU. Their softmax takes as much again.
 SCORES_AT_ONCE = {"cpu": 2**24, "cuda": 2**28}
 
 
@@ -60,8 +60,8 @@ def translation_loss(
     labels_P = labels_BT.flatten()[places_P]
     weight_VD: Tensor = model.output.weight
     bias_V: Tensor | None = model.output.bias
-    # `_CrossEntropy` computes gradients in its forward pass if `needs_input_grad` asks for them. It
-    # does so for weights even if no gradients are recorded, unless they are detached.
+    # `_CrossEntropy` computes gradients in its forward pass if `needs_input_grad` asks for them.
+    # `needs_input_grad` is true for weights even under no_grad, and false for detached weights.
     if not torch.is_grad_enabled():
         weight_VD, bias_V = weight_VD.detach(), None if bias_V is None else bias_V.detach()
     device, dtype = weight_VD.device.type, weight_VD.dtype
@@ -139,7 +139,8 @@ class _CrossEntropy(torch.autograd.Function):
                 label_P1 = labels_P[rows, None]
                 score_P, top_P = z_PV.gather(1, label_P1)[:, 0], z_PV.amax(dim=1)
                 p_PV = z_PV.softmax(dim=1)
-                # The likeliest token has p = exp(top) / sum(exp(z)), which is at least 1 / V.
+                # log(sum(exp(z))) = top - log(p of top); this p is at least 1 / V, so the log is
+                # finite.
                 nll += (top_P - p_PV.amax(dim=1).log() - score_P).sum()
                 label_scores += score_P.sum()
                 if not learns:

@@ -42,8 +42,8 @@ class Trainer:
 
     It minimises the mean loss over all N target tokens of an update, which takes `accumulate`
     batches in each process. N is known only after all of them have run. Until then each sum is
-    divided by an expected number of tokens, E = max_tokens * accumulate, which keeps gradients in
-    the range of fp16:
+    divided by a fixed number of N's order, E = max_tokens * accumulate, which keeps gradients in
+    the range of fp16. E cancels out:
 
         each batch     backward(sum / E)
         processes      DDP and FSDP take the average: / world_size
@@ -57,7 +57,7 @@ class Trainer:
         model: with weights; with FSDP, in the first process only.
         run: its folder, messages between its processes, and signals.
         config: settings of the loop, with lengths in steps.
-        max_tokens: token budget of a batch.
+        max_tokens: most positions of a batch, source and target together.
         seed: of the run; a process without a random state to restore derives its seed from it.
 
     Attributes:
@@ -70,7 +70,7 @@ class Trainer:
         metrics: the latest value of each figure.
         batch: the batch in training; None in validation.
         skipped: (), on the device: whether the last update was skipped.
-        saved_steps: steps of whole checkpoints that this start of the run wrote or read.
+        saved_steps: steps of the checkpoints that the next save may keep, oldest first.
         shard_sums: sizes and check sums of the newest checkpoint's shards (see
             `checkpointing.py`); None = it has no shards.
     """
@@ -110,7 +110,7 @@ class Trainer:
             self.model.set_reshard_after_forward(False)  # weights are gathered once per update
         self.optimizer = make_optimizer(self.model, optim, self.model.config.d_model)
         self.schedule = make_schedule(self.optimizer, optim, self.max_steps)
-        self.max_tokens = max_tokens
+        self.max_tokens, self.expected = max_tokens, max_tokens * config.accumulate
         self.timer = Timer(self.device)
         if config.compile:
             compile_model(self.model, self.device, self._forward_backward)
@@ -218,18 +218,20 @@ class Trainer:
             with self.timer.part("forward"):
                 loss, nll = self.module(batch)
             with self.timer.part("backward"):
-                self.fabric.backward(loss / self.max_tokens / self.config.accumulate)
+                self.fabric.backward(loss / self.expected)
         return torch.stack([loss.detach(), nll])
 
     def _update(self, losses: Tensor, used: list[Batch]) -> None:
-        """Rescale gradients to the mean loss per target token, clip them, and step."""
-        tokens = losses.new_full((1,), sum(batch.target_tokens for batch in used))
-        loss, nll, tokens = self.sum_over_processes(torch.cat([losses, tokens]))
+        """Rescale gradients to the mean loss per target token, clip them, and step.
+
+        The learning rate moves on even if the step is skipped.
+        """
+        own_tokens = losses.new_full((1,), sum(batch.target_tokens for batch in used))
+        loss, nll, tokens = self.sum_over_processes(torch.cat([losses, own_tokens]))
         loss, nll = loss / tokens, nll / tokens
         self.fabric.strategy.precision.unscale_gradients(self.optimizer)
         gradients = [p.grad for p in self.model.parameters() if p.grad is not None]
-        expected = self.max_tokens * self.config.accumulate
-        factor = expected * self.fabric.world_size / tokens
+        factor = self.expected * self.fabric.world_size / tokens
         torch._foreach_mul_(gradients, factor.to(gradients[0].dtype))
         limit = self.config.gradient_clip or math.inf
         norm = full_tensor(torch.nn.utils.clip_grad_norm_(self.model.parameters(), limit))
@@ -245,18 +247,23 @@ class Trainer:
     def _step_unless_bad(self, nll: Tensor, norm: Tensor) -> None:
         """Let the optimiser update the weights, unless the step is judged to be bad."""
         if self._overflowed(nll, norm):
-            self.skipped = torch.ones_like(self.skipped)  # the scaler skips it and lowers its scale
+            # Below, the scaler skips the step and lowers its scale.
+            self.skipped = torch.ones_like(self.skipped)
         else:
             self.skipped = self.spikes.judge(self.step + 1, nll, norm)
             if self.skips_on_device:
-                # As torch's GradScaler does it: a fused AdamW updates nothing if `found_inf` is 1.
+                # As torch's GradScaler does it: a fused AdamW reads `found_inf`, and updates
+                # nothing if it is 1.
                 setattr(self.optimizer, "found_inf", self.skipped.float())  # noqa: B010
             elif self.skipped:
                 self.optimizer.zero_grad()  # without gradients the optimiser does nothing
         self.fabric.strategy.optimizer_step(self.optimizer)
 
     def _overflowed(self, nll: Tensor, norm: Tensor) -> bool:
-        """Tell whether the gradients were too large for fp16 under its loss scale."""
+        """Tell whether the gradients were too large for fp16 under its loss scale.
+
+        At a scale of 1 they are too large in themselves, and the step counts as bad.
+        """
         if self.scaler is None or self.scaler.get_scale() <= 1:
             return False
         return bool(nll.isfinite() & ~norm.isfinite())

@@ -21,6 +21,7 @@ from seq2seq.data.vocabularies import Vocabularies
 from seq2seq.decoding.attention_head import AttentionHead
 from seq2seq.errors import RunError, command_line
 from seq2seq.evaluation.metrics import corpus_scores
+from seq2seq.files import restored
 from seq2seq.inference.engines.torch import TorchEngine
 from seq2seq.inference.head_selection import choose_head
 from seq2seq.inference.translation import Translation
@@ -45,7 +46,7 @@ SAMPLES, WIDTH = 3, 90  # translations that each validation logs; most character
 class Validation:
     """Logs `val/nll` and `val/bleu`; BLEU comes from the same code as in `scripts/evaluate.py`.
 
-    If BLEU is the best so far, it writes `<run>/bundle`.
+    If BLEU is the best so far, and better than that of an average there, it writes `<run>/bundle`.
 
     Args:
         run: its folder, processes and settings; the bundle stores the settings.
@@ -57,7 +58,7 @@ class Validation:
     Attributes:
         best, best_step: best BLEU so far, and its step.
         worse: validations since the best.
-        average: BLEU of the bundle, if it is an average of several steps.
+        average, averaged: BLEU and steps of the bundle, if it is an average of several steps.
         summary: steps and BLEU of the average at the end; None if there is none.
         head: the attention head of the bundle that aligns best.
         latest, translations, seconds: of the last validation: BLEU, translations in the order of
@@ -84,6 +85,7 @@ class Validation:
         self.best = self.average = self.latest = float("-inf")
         self.best_step = self.worse = 0
         self.summary: dict[str, Any] | None = None
+        self.averaged: list[str] = []
         self.head = AttentionHead()
         self.translations: list[Translation] = []
         self.signature, self.seconds = "", 0.0
@@ -106,10 +108,14 @@ class Validation:
         """Remove snapshots from after `step`, where training starts; read the bundle, if any."""
         if self.snapshots is not None:
             self.snapshots.forget_after(step)
+        with self.run.processes.failing_together():
+            if self.run.processes.rank == 0:
+                restored(self.bundle_dir)
         if (self.bundle_dir / "config.json").exists():
             bundle = read_config(self.bundle_dir / "config.json")
             self.head, made = bundle.alignment, bundle.training
-            self.average = made["scores"]["BLEU"] if "averaged" in made else self.average
+            if "averaged" in made:
+                self.average, self.averaged = made["scores"]["BLEU"], made["averaged"]
 
     def validate(self, trainer: Trainer) -> None:
         """Score the model, which is in evaluation mode, and keep it if it is the best; collective.
@@ -225,15 +231,18 @@ class Validation:
         if len(chosen) < 2:
             return
         model, steps = trainer.model, [snapshot.step for snapshot in chosen]
-        raw = {name: value.clone() for name, value in unique_weights(model).items()}
-        copy_weights(model, average_weights([snapshot.path for snapshot in chosen]))
-        model.eval()
-        score, _ = self.score(model, trainer.step)
-        shipped = score > self.best and score >= self.average
-        if shipped:
-            self.write_bundle(model, steps[-1], score, averaged=[f"step {step}" for step in steps])
-            self.average = score
-        copy_weights(model, raw)
+        names = [f"step {step}" for step in steps]
+        if shipped := self.averaged == names:  # the run was killed after it had written it
+            score = self.average
+        else:
+            raw = {name: value.clone() for name, value in unique_weights(model).items()}
+            copy_weights(model, average_weights([snapshot.path for snapshot in chosen]))
+            model.eval()
+            score, _ = self.score(model, trainer.step)
+            if shipped := score > self.best and score >= self.average:
+                self.write_bundle(model, steps[-1], score, averaged=names)
+                self.average, self.averaged = score, names
+            copy_weights(model, raw)
         self.summary = {"steps": steps, "val_bleu": round(score, 4), "shipped": shipped}
         trainer.log({"val/bleu_of_average": score})
         trainer.write_row()

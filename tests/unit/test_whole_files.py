@@ -14,6 +14,7 @@ from seq2seq.files import (
     atomic_folder,
     atomic_write,
     lock,
+    present,
     remove_leftovers,
     replace_text,
     restored,
@@ -68,7 +69,10 @@ def test_a_folder_is_there_whenever_its_replacing_is_killed(tmp_path, monkeypatc
         patch.setattr(Path, "rename", kill)
         patch.setattr("seq2seq.files._remove", lambda _: None)
         write_folder(path, "new")
-    assert (restored(path) / "file").read_text() == ("old" if at < 2 else "new")
+    expected = "old" if at < 2 else "new"
+    assert (present(path) / "file").read_text() == expected
+    assert (restored(path) / "file").read_text() == expected
+    assert present(path) == path
     write_folder(path, "newer")
     remove_leftovers(tmp_path)
     assert (path / "file").read_text() == "newer"

@@ -33,7 +33,7 @@ class Samples(Callback):
         count: number of fixed sentences, and of worst ones; 0 = none.
 
     Attributes:
-        lines: all lines of the file, after a validation.
+        lines: all lines of the file.
     """
 
     def __init__(self, run_dir: Path, count: int, validation: Validation):
@@ -41,6 +41,9 @@ class Samples(Callback):
         words = [len(source.split()) for source, _ in validation.pairs]
         self.rows = evenly(sorted(range(len(words)), key=words.__getitem__), count)
         self.lines: list[dict[str, Any]] = []
+
+    def on_train_start(self, trainer: Trainer) -> None:
+        self.lines = [line for line in read_samples(self.run_dir) if line["step"] <= trainer.step]
 
     def on_validation_end(self, trainer: Trainer) -> None:
         pairs, found = self.validation.pairs, self.validation.translations

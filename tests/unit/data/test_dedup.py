@@ -38,7 +38,8 @@ def test_rows_that_stood_before(parts, machines, tmp_path_factory):
     engine = LocalEngine(1)
     engine.machines = machines
     sizes = [*map(len, parts)]
-    found = repeated_rows(engine, paths, sizes, read_keys, lambda: None, folder, None)
+    given = {"fetch": lambda: None, "spill": folder, "threads": None}
+    found = repeated_rows(engine, paths, sizes, read_keys, **given)
     assert [rows.tolist() for rows in found] == naive(parts)
 
 
@@ -51,5 +52,6 @@ def test_a_full_disk_is_told_with_its_folder(tmp_path, monkeypatch):
     def keys(path):
         return np.arange(10**6, dtype=np.uint64)
 
+    given = {"fetch": lambda: None, "spill": spill, "threads": 1}
     with pytest.raises(DataError, match=f"search for duplicates failed .* room in {spill}: make"):
-        repeated_rows(LocalEngine(1), [tmp_path], [10**6], keys, lambda: None, spill, 1)
+        repeated_rows(LocalEngine(1), [tmp_path], [10**6], keys, **given)

@@ -117,6 +117,16 @@ def test_a_run_that_died_goes_on_as_if_it_had_not(unbroken, tmp_path, diary, fro
     assert read_checkpoint(newest_checkpoint(tmp_path)).content["validated"]
 
 
+def test_the_spare_checkpoint_stays_when_a_validation_is_repeated(tmp_path):
+    """The first save after it is of the same step."""
+    with pytest.raises(SystemExit):
+        train(tmp_path, 7, Diary(die_in_validation=4))
+    kept = [step_of(path) for path in checkpoint_files(tmp_path)]
+    with pytest.raises(SystemExit):
+        train(tmp_path, 7, Diary(die_after_step=4))
+    assert [step_of(path) for path in checkpoint_files(tmp_path)] == kept == [3, 4]
+
+
 def test_a_longer_run_goes_on_behind_the_end_of_a_shorter(tmp_path):
     train(tmp_path, 7, Diary())
     again = Diary()

@@ -131,6 +131,13 @@ def test_a_run_that_goes_on_has_the_file_of_one_that_never_stopped(tmp_path, fro
     assert file.read_bytes() == (whole / "samples.jsonl").read_bytes()
 
 
+def test_a_run_that_only_has_to_end_knows_its_sentences(tmp_path):
+    """Findings at the end of a run need them; no validation comes after the last checkpoint."""
+    run(tmp_path)
+    ended = run(tmp_path, checkpoint=tmp_path / "checkpoints/step-00000008.ckpt")
+    assert [line["step"] for line in ended.callbacks[0].lines] == [2, 4, 6, 8]
+
+
 def test_none_are_kept_if_none_are_wanted(tmp_path):
     trainer = run(tmp_path, count=0)
     assert not (tmp_path / "samples.jsonl").exists()
