@@ -51,13 +51,15 @@ def test_their_number_is_that_of_the_description():
 def faults(en: str, fr: str) -> list[str]:
     """Names the typographic rules that a pair breaks."""
     ends = [text[-1:] if text[-1:] in MARKS else "" for text in (en, fr)]
+    plain = re.sub(r"[?!]{2,}|[:;]-?[()DP/]|\d:\d", "", fr)  # signs that chats have, scores
     rules = {
         "not composed": unicodedata.normalize("NFC", en + fr) != en + fr,
         "typographic apostrophe": "’" in en + fr,
         "space that is not plain, or two": bool(re.search(r"[^\S ]|  ", en + fr)),
         "space at an end": en != en.strip() or fr != fr.strip(),
-        "no space before French ? ! : ;": bool(re.search(r"\S[?!:;](?= |$)", fr)),
-        "space before French . or ,": bool(re.search(r" [.,]", fr)),
+        "no space before French ? ! : ;": bool(re.search(r"\S[?!:;](?= |$)", plain)),
+        "space before French . or ,": bool(re.search(r" (?!\.\.\.)[.,](?!\w)", fr)),
+        "typewriter quotation marks in French": '"' in fr,
         "different ends": ends[0] != ends[1],
     }
     return [name for name, broken in rules.items() if broken]
