@@ -72,7 +72,8 @@ def prepare(
     Args:
         data, cleaning, tokenizer: the settings.
         vocabularies: those of a resumed run, instead of learning them.
-        engine: runs the steps; None = processes of this machine.
+        engine: runs the steps; None = processes of this machine. With an engine, data found
+            prepared are also copied to a store that lacks them.
 
     Raises:
         DataError: the text cannot be read, cleaning drops nearly all of it, or the disk is full.
@@ -81,6 +82,8 @@ def prepare(
     try:
         work = Preparation(data, cleaning, tokenizer, vocabularies)
         if found := work.find():  # all processes of a run look at the same time
+            if engine is not None:  # training needs no store then
+                work.share(found)
             return found
         work.folder.mkdir(parents=True, exist_ok=True)
         with lock(work.folder / "lock", lambda: log.info(waiting, work.folder)) as alone:
@@ -170,6 +173,16 @@ class Preparation:
         self.store.get_written(folder, said["files"])
         self.store.get(folder / REPORT, folder / MANIFEST)
         return self.find()
+
+    def share(self, found: Prepared) -> None:
+        """Copy prepared data to the store if it lacks them: an earlier copy may have failed."""
+        if not self.store.has(found.folder / MANIFEST):
+            self._put(found.folder, found.manifest["files"])
+
+    def _put(self, folder: Path, files: Sequence[File]) -> None:
+        self.store.put(*(folder / file["file"] for file in files), missing=True)
+        self.store.put(*(self._vocabulary_folder() / name for name in FILES), missing=True)
+        self.store.put(folder / REPORT, folder / MANIFEST)  # last: then the store has all
 
     def _save(self, vocabularies: Vocabularies, folder: Path) -> None:
         vocabularies.save(folder)
@@ -390,9 +403,7 @@ class Preparation:
         names = [f"{VOCABULARY}/{name}" for name in FILES if (folder / VOCABULARY / name).exists()]
         files = [*shards, *lengths, *(file_entry(folder / name, name) for name in names)]
         write_manifest(folder, files, said)
-        self.store.put(*(folder / file["file"] for file in files), missing=True)
-        self.store.put(*(self._vocabulary_folder() / name for name in FILES), missing=True)
-        self.store.put(folder / REPORT, folder / MANIFEST)
+        self._put(folder, files)
         return Prepared(folder, said, vocabularies, report)
 
     def _report(

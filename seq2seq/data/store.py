@@ -47,6 +47,13 @@ class Store:
                     files.makedirs(there.rpartition("/")[0], exist_ok=True)  # and make a bucket
                 files.put_file(str(path), there)
 
+    def has(self, path: Path) -> bool:
+        """Tell whether the store has a file; True if there is no store."""
+        if not self.url:
+            return True
+        with self._place(path) as (files, there):
+            return bool(files.exists(there))
+
     def get(self, *paths: Path) -> None:
         """Fetch files that the cache lacks, if the store has them."""
         for path in paths if self.url else ():

@@ -117,6 +117,33 @@ def test_a_store_has_all_that_its_manifest_lists(data, tmp_path):
     assert hashes(run(elsewhere, Broken())) == before
 
 
+def test_what_was_prepared_without_a_store_is_copied_to_it(data, tmp_path):
+    before = hashes(run(data, LocalEngine(1)))
+    config = replace(data, store=f"file://{tmp_path}/store")
+    run(config)
+    assert not (tmp_path / "store").exists()  # training reads its cache alone
+    run(config, Broken())
+    assert hashes(run(replace(config, cache=str(tmp_path / "elsewhere")), Broken())) == before
+
+
+def test_a_copy_that_failed_is_made_by_the_next_start(data, tmp_path, monkeypatch):
+    """Also if the preparation itself was complete."""
+    config = replace(data, store=f"file://{tmp_path}/store")
+    put = Store.put
+
+    def failing(store, *paths, missing=False):
+        if any(path.name == "manifest.json" for path in paths):
+            raise DataError("no answer")
+        put(store, *paths, missing=missing)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Store, "put", failing)
+        with pytest.raises(DataError, match="no answer"):
+            run(config, LocalEngine(1))
+    before = hashes(run(config, Broken()))
+    assert hashes(run(replace(config, cache=str(tmp_path / "elsewhere")), Broken())) == before
+
+
 def test_prepared_text_that_is_not_whole_is_no_empty_text(data):
     found = run(data, LocalEngine(1))
     (found.folder / "manifest.json").unlink()
