@@ -4,6 +4,7 @@ a shared disk: each writes to its own cache and to the store, and fetches what o
 from __future__ import annotations
 
 import errno
+import logging
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,6 +17,9 @@ from fsspec.asyn import AsyncFileSystem
 from seq2seq.data.manifest import File, is_whole
 from seq2seq.errors import DataError
 from seq2seq.files import atomic_write
+
+for name in ("botocore", "aiobotocore"):  # no messages about where S3's settings come from
+    logging.getLogger(name).setLevel(logging.WARNING)
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -154,6 +155,13 @@ def test_prepared_text_that_is_not_whole_is_no_empty_text(data):
 def test_a_store_that_cannot_be_used_is_told_before_the_work(data):
     with pytest.raises(DataError, match=r"data\.store=nowhere://x cannot be used \(ValueError"):
         run(replace(data, store="nowhere://x"), Broken())
+
+
+@pytest.mark.parametrize("name", ["botocore.configprovider", "aiobotocore.credentials"])
+def test_the_log_has_no_notes_of_the_libraries_of_s3(name, caplog):
+    with caplog.at_level(logging.INFO):
+        logging.getLogger(name).info("Found credentials in environment variables.")
+    assert not caplog.records
 
 
 def flip(path: Path, place: int) -> None:
