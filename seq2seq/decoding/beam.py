@@ -211,7 +211,7 @@ class _StopRule:
             rising = np.sort(np.concatenate([self._best_Bn, scores_BN], axis=1), axis=1)
             self._best_Bn = rising[:, -self._config.n_best :]
         done_B = (self._limits_B <= length) | (self._count_B >= self._config.beam)
-        done_B |= np.isneginf(best_B)  # constraints forbid every continuation
+        # Also if constraints forbid every continuation: then best_B is minus infinity.
         done_B |= self._best_Bn[:, 0] >= best_B / self._divisors_B
         return results_BN, done_B
 

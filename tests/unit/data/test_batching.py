@@ -274,3 +274,14 @@ def test_members_of_a_mixture_are_seen_as_often_as_they_weigh(first, second, wei
     assert set(seen[:first]) == {epochs}
     assert seen[first:].sum() == epochs * max(1, round(weight * second))
     assert np.ptp(seen[first:]) <= 1  # no pair is ahead of another by more than one
+
+
+def test_each_pool_has_an_order_of_its_own():
+    lengths, usable = np.full((64, 2), 5), Usable(np.zeros(0, np.int64), 64)
+    batches = TrainingBatches(
+        [lengths], Budget(10), 1, [Member("all", 0, 64)], usable, pool=32
+    )
+    both = zip(batches.epoch(0), batches._pools(0), strict=True)
+    first, second = ([pairs.tolist().index(int(b[0])) for b in pool] for pool, pairs in both)
+    assert sorted(first) == sorted(second) == list(range(32))
+    assert first != second

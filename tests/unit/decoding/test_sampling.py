@@ -249,3 +249,9 @@ def test_among_all_tokens_the_nucleus_is_found_without_waiting():
     with Waits() as waits:
         assert found.equal(_least_of_nucleus(probs_RV, 0.9))
     assert waits.count > 0  # else nothing was counted
+
+
+def test_a_draw_of_zero_gives_a_possible_token():
+    probs_RV = torch.zeros(1, 130)
+    probs_RV[0, 70] = 1
+    assert draw_tokens(probs_RV, torch.zeros(1, 2)).item() == 70

@@ -253,3 +253,11 @@ def test_padding_moves_with_its_hypothesis_when_beams_are_chosen(positions):
         one = slice(sentence, sentence + 1)
         alone = model(source[one], source_real[one], whole)
         assert_close(found[r], alone[0, -2:], rtol=0, atol=1e-5)
+
+
+def test_sources_padded_on_the_left_are_encoded_whole():
+    model, source_BS = tiny_transformer(), random_ids(1, 2, 7)
+    real_BS = torch.arange(7).ge(torch.tensor([[3], [4]]))
+    with torch.no_grad():
+        found, whole = model._encode_by_length(source_BS, real_BS), model.encode(source_BS, real_BS)
+    assert_close(found[real_BS], whole[real_BS])

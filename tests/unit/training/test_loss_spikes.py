@@ -10,8 +10,18 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tiny_training import KeptFaults, Recorder, tiny_fit, tiny_task
+from tiny_training import (
+    KeptFaults,
+    Recorder,
+    TinyData,
+    TinyValidation,
+    tiny_fit,
+    tiny_task,
+    tiny_trainer,
+    without_saving,
+)
 
+from seq2seq.config import CheckpointConfig
 from seq2seq.errors import RunError
 from seq2seq.training.callbacks import Callback
 from seq2seq.training.checkpointing import newest_checkpoint, step_of
@@ -208,3 +218,17 @@ def test_the_moving_average_of_weights_is_left_alone():
     assert [updates for updates, _ in seen] == [1, 2, 2, 3]
     assert seen[1][1].equal(seen[2][1])
     assert not seen[2][1].equal(seen[3][1])
+
+
+def test_the_message_names_the_batches_of_the_skipped_step(caplog):
+    task, calls = tiny_task(), iter(range(9))
+
+    def third_is_nan(model, _, hidden):
+        return hidden * math.nan if model.training and next(calls) == 2 else hidden
+
+    task.model.register_forward_hook(third_is_nan)
+    trainer = without_saving(tiny_trainer(task, 4))
+    trainer.fit(TinyData(), TinyValidation(), CheckpointConfig())
+    [told] = [message for message in caplog.messages if "was left out" in message]
+    assert told.startswith("step 3 ")
+    assert told.endswith('begin at {"batch": 2}')

@@ -189,3 +189,8 @@ def test_a_bad_step_leaves_no_trace_in_either():
     assert recorder.faults == ["the gradient norm is inf"] * 3
     assert recorder.moments == [[], [], []]
     assert all(value.equal(before[name]) for name, value in weights(task).items())
+
+
+def test_a_matrix_without_a_gradient_stays_zero():
+    """As the matrices behind blocks that start as zero do in the first step."""
+    assert not orthogonal(torch.zeros(3, 4)).any()

@@ -261,3 +261,13 @@ def test_a_failed_save_stops_the_run_with_the_state_before_it(tmp_path, monkeypa
     assert "No space left on device. Make room" in str(error.value)
     assert f"resume={tmp_path}" in str(error.value)
     assert step_of(newest_checkpoint(tmp_path)) == 4
+
+
+def test_each_process_gets_its_own_random_state():
+    states = []
+    for seed in (1, 2):
+        torch.manual_seed(seed)
+        states.append({"torch": torch.get_rng_state(), "cuda": None})
+    second = SimpleNamespace(fabric=SimpleNamespace(global_rank=1, world_size=2))
+    restore_random_state(second, SimpleNamespace(content={"random_states": states}))
+    assert torch.get_rng_state().equal(states[1]["torch"])
