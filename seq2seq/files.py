@@ -51,43 +51,44 @@ def atomic_folder(path: Path) -> Iterator[Path]:
     """Yield a new folder, and move it to `path` when the block ends without an error.
 
     No system call replaces a folder that is not empty, so the old folder is renamed to `.NAME.old`
-    for a moment. Readers find it there (`present`). If the process is killed in that moment, the
-    next writer renames it back (`restored`). If the block raises, or the disk fails, an older
-    folder at `path` stays.
+    for a moment. If the process is killed in that moment, the next reader or writer renames it back
+    (`restored`). If the block raises, or the disk fails, an older folder at `path` stays.
     """
-    partial, old = path.with_name(f"{path.name}.{secrets.token_hex(4)}.partial"), _old(path)
+    partial = path.with_name(f"{path.name}.{secrets.token_hex(4)}.partial")
     try:
         partial.mkdir(parents=True)
         yield partial
         for written in (*partial.iterdir(), partial):
             sync(written)
-        if restored(path).exists():
-            _remove(old)
-            path.rename(old)
-        try:
-            partial.rename(path)
-        finally:
-            restored(path)  # puts the old folder back if the new one could not be moved
+        _exchange(partial, path)
         sync(path.parent)
-        _remove(old)
+        _remove(_old(path))
     finally:
         _remove(partial)
 
 
-def restored(path: Path) -> Path:
-    """Return `path`; first put its folder back if a process was killed in `atomic_folder`.
+def _exchange(partial: Path, path: Path) -> None:
+    """Move a folder to `path`, and the folder that is there aside."""
+    for last in (False, True):
+        if restored(path).exists():
+            _remove(_old(path))
+            path.rename(_old(path))
+        try:
+            partial.rename(path)
+            return
+        except OSError:
+            put_back_by_a_reader = path.exists()
+            restored(path)
+            if last or not put_back_by_a_reader:
+                raise
 
-    Only for the one process that writes there.
-    """
-    if present(path) != path:
-        with suppress(OSError):  # this process may not write here
+
+def restored(path: Path) -> Path:
+    """Return `path`; first put its folder back if a process was killed in `atomic_folder`."""
+    if _old(path).is_dir() and not path.exists():
+        with suppress(OSError):  # another process was faster, or this one may not write here
             _old(path).rename(path)
     return path
-
-
-def present(path: Path) -> Path:
-    """Return `path`, or where its folder is while `atomic_folder` replaces it, or was killed."""
-    return _old(path) if _old(path).is_dir() and not path.exists() else path
 
 
 def _old(path: Path) -> Path:

@@ -158,6 +158,7 @@ def toy_run(script, toy_corpus, between_workers) -> Path:
         if not log.exists():
             result = script(
                 "train", *TOY, f"data.path={toy_corpus}", f"run_dir={run_dir}", "logger=wandb",
+                "logger.share=all",
                 "trainer.max_steps=1000", "trainer.val_every_n_steps=500",
             )
             assert result.returncode == 0, result.stdout + result.stderr

@@ -61,7 +61,7 @@ class Bundle(Trained):
     ) -> None:
         """Save the bundle in a folder and replace an older bundle there.
 
-        An interrupted save leaves the older bundle, which readers and the next save find.
+        An interrupted save leaves the older bundle.
 
         Args:
             dtype: type of the weights in the file; None = unchanged.

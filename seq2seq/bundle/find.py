@@ -13,7 +13,7 @@ from typing import NamedTuple
 from seq2seq.bundle.config import FILES, read_config
 from seq2seq.data.vocabularies import missing_files
 from seq2seq.errors import BundleError, RunError, command_line
-from seq2seq.files import present, replace_text
+from seq2seq.files import replace_text, restored
 
 PRETRAINED = Path(__file__).resolve().parents[1] / "pretrained"  # a folder for each shipped model
 GENERAL = "general"  # the default model
@@ -124,10 +124,11 @@ def is_shipped(folder: Path) -> bool:
 def hub_name(text: str) -> tuple[str, str | None] | None:
     """Split the name of a hub model into OWNER/NAME and revision; None if it is no such name.
 
-    Without `hf:` in front, a text is no name of the hub if a folder OWNER exists.
+    Without `hf:` in front, a text is no name of the hub if a folder OWNER exists, or if OWNER is
+    `runs`, where runs are by default.
     """
-    found = HUB_NAME.fullmatch(text)
-    if found is None or (not found[1] and Path(text).parent.exists()):
+    found, owner = HUB_NAME.fullmatch(text), Path(text).parent
+    if found is None or (not found[1] and (owner.exists() or owner == Path("runs"))):
         return None
     return found[2], found[3]
 
@@ -144,7 +145,7 @@ def model_folder(name: str | Path) -> Path:
     folder, shipped = Path(name), shipped_model(str(name))
     if shipped and not any((folder / part).exists() for part in PARTS):
         return shipped
-    if (folder := present(folder)).is_dir():
+    if restored(folder).is_dir():
         return folder
     if (named := hub_name(str(name))) is not None:
         from seq2seq.bundle.hub import hub_bundle  # loads torch
@@ -165,8 +166,8 @@ def bundle_folder(name: str | Path) -> Path:
         BundleError: there is no bundle; the message says what is there instead.
     """
     folder = model_folder(name)
-    if ((inner := present(folder / "bundle")) / "config.json").is_file():
-        folder = inner
+    if (restored(folder / "bundle") / "config.json").is_file():
+        folder = folder / "bundle"
     elif (folder / "checkpoints").is_dir():
         raise BundleError(
             f"the run {folder} has no bundle yet: one is written at its first validation; "

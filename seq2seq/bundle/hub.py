@@ -114,11 +114,12 @@ def _download(name: str, revision: str | None) -> Path:
                     log.warning("taking the copy of %s that is here: %s", said, unreachable)
                 return Path(found)
     except ERRORS as error:
+        here = "" if Path(name).exists() else f"there is no folder {name} here, and "
         raise BundleError(
-            f"the model {said} cannot be downloaded: {unreachable or _reason(error)}. Correct its "
-            "name (OWNER/NAME or OWNER/NAME@REVISION), log in if it is not public (hf auth login, "
-            "or the variable HF_TOKEN), or copy its files by hand and name their folder: "
-            "seq2seq import FOLDER"
+            f"{here}the model {said} cannot be downloaded: {unreachable or _reason(error)}. "
+            "Correct its name (OWNER/NAME or OWNER/NAME@REVISION), log in if it is not public (hf "
+            "auth login, or the variable HF_TOKEN), or copy its files by hand and name their "
+            "folder: seq2seq import FOLDER"
         ) from error
     raise BundleError(
         f"{said} holds none of {' and '.join(WEIGHTS)}: choose a model of PyTorch, such as "

@@ -122,7 +122,7 @@ def _repeated_places(
     settings: dict[str, Any] = {
         "memory_limit": MEMORY,
         # A lost task may still run on another machine while it is repeated here.
-        "temp_directory": str(spill / f"spill-{share}-{secrets.token_hex(4)}"),
+        "temp_directory": str(spill / f"spill-{share}.{secrets.token_hex(4)}.partial"),
         "preserve_insertion_order": False,
     }
     if threads is not None:

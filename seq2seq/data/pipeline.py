@@ -15,6 +15,7 @@ from __future__ import annotations
 import functools
 import logging
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
@@ -81,16 +82,17 @@ def prepare(
     waiting = "waiting     another process prepares the same data (%s)"
     try:
         work = Preparation(data, cleaning, tokenizer, vocabularies)
-        if found := work.find():  # all processes of a run look at the same time
-            if engine is not None:  # training needs no store then
-                work.share(found)
-            return found
-        work.folder.mkdir(parents=True, exist_ok=True)
-        with lock(work.folder / "lock", lambda: log.info(waiting, work.folder)) as alone:
-            for folder in [*work.folder.glob("**/")] if alone else ():
-                remove_leftovers(folder)
-            found = work.find(discard=True) or work.fetch()
-            return found or work.run(engine or LocalEngine(data.processes))
+        found = work.find()  # all processes of a run look at the same time
+        if found is None:
+            work.folder.mkdir(parents=True, exist_ok=True)
+            with lock(work.folder / "lock", lambda: log.info(waiting, work.folder)) as alone:
+                for folder in [*work.folder.glob("**/")] if alone else ():
+                    remove_leftovers(folder)
+                found = work.find(discard=True) or work.fetch()
+                found = found or work.run(engine or LocalEngine(data.processes))
+        if engine is not None:  # training needs no store
+            work.share(found)
+        return found
     except OSError as error:
         raise DataError(
             f"the corpus cannot be prepared: {error}. What is done stays; make room or correct "
@@ -303,9 +305,11 @@ class Preparation:
             )
         if not any(kept.values()):
             command = command_line("prepare", *settings_of_corpus(data), "cleaning=none")
+            dropped = sum((own.dropped for own in self.losses), Counter[str]())
+            reasons = ", ".join(f"{name} {count:,}" for name, count in dropped.most_common())
             raise DataError(
                 f"data={data.name} has no usable train pair: the filters of cleaning= left nothing "
-                f"of {files}. {command} shows what is there"
+                f"of {files} ({reasons}). {command} shows what is there"
             )
         for member, pairs in kept.items():
             if pairs == 0:

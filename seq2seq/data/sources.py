@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -26,6 +27,11 @@ from seq2seq.errors import DataError
 from seq2seq.lines import PACKED
 
 log = logging.getLogger(__name__)
+
+NAMING = (  # settings that say which text a corpus is, beside its folder
+    *("hub", "hub_config", "hub_revision", "train", "val", "test"),
+    *("source_column", "target_column"),
+)
 
 
 @dataclass(frozen=True)
@@ -152,7 +158,27 @@ def settings_of_corpus(data: DataConfig) -> list[str]:
         found.append(f"data.path={data.path}")
     if own and data.name != "files":
         found.append(f"data.name={data.name}")
+    if own or data.name in ("files", "hub"):  # these presets know no corpus by themselves
+        for name in NAMING:
+            if (value := getattr(data, name)) != getattr(CorpusConfig, name):
+                found.append(f"data.{name}={typed(value)}")
     return found
+
+
+def typed(value: Any) -> str:
+    """Write a value of a setting as on a command line."""
+    if isinstance(value, list | tuple):
+        return f"[{','.join(map(typed, value))}]"
+    text = "null" if value is None else str(value)
+    return text if re.fullmatch(r"[\w./*@-]+", text) else f'"{text}"'
+
+
+def names_split(config: DataConfig, split: str) -> bool:
+    """Tell whether a corpus names text of a split, and whether it is there."""
+    try:
+        return bool(find_sources(config, split))
+    except DataError:
+        return False
 
 
 def _corpora(config: DataConfig, split: str) -> dict[str, CorpusConfig]:

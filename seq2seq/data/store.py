@@ -18,8 +18,9 @@ from seq2seq.data.manifest import File, is_whole
 from seq2seq.errors import DataError
 from seq2seq.files import atomic_write
 
-for name in ("botocore", "aiobotocore"):  # no messages about where S3's settings come from
-    logging.getLogger(name).setLevel(logging.WARNING)
+for library in map(logging.getLogger, ("botocore", "aiobotocore")):
+    if not library.level:  # no messages about where S3's settings come from
+        library.setLevel(logging.WARNING)
 
 
 @dataclass(frozen=True)

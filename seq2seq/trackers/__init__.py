@@ -63,7 +63,7 @@ class Tracker:
     """
 
     name = "the tracker"  # in messages
-    where: str | None = None  # the address that gets everything; None = nothing leaves this machine
+    where: str | None = None  # the address that gets all; None = nothing leaves this machine
 
     def log(self, row: Mapping[str, float], step: int) -> None:
         """Store the figures of a step at once, so that they are kept if the run is killed."""

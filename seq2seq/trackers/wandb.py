@@ -36,7 +36,7 @@ class WandbTracker(Tracker):
 
     def __init__(self, run: Any, run_dir: Path, settings: Mapping[str, Any]):
         self.run, self.run_dir = run, run_dir
-        self.where = None if run.offline else server().netloc
+        self.where = server().netloc + (", once `wandb sync` is run" if run.offline else "")
         run.config.update(settings, allow_val_change=True)
 
     def log(self, row: Mapping[str, float], step: int) -> None:

@@ -36,8 +36,8 @@ kernels are deterministic (those of a CPU are, some of a GPU are not)::
     by a signal (see `stopping.py`)    the step under way          the next step, or the validation
 
 If one of several processes is killed, `torchrun` ends the others. With `--max-restarts` it starts
-all of them again with the same command. Without `torchrun`, the first process ends if another one
-is killed; if the first is killed, the others wait for it until they are killed, too.
+all of them again with the same command. Without `torchrun`, the first process ends the others if
+one of them is killed; if the first is killed, end the others yourself.
 """
 
 from __future__ import annotations

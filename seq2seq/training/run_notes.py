@@ -11,7 +11,7 @@ from torch import nn
 
 from seq2seq.config import DataConfig, TrainConfig
 from seq2seq.data.datamodule import TranslationData
-from seq2seq.data.sources import settings_of_corpus
+from seq2seq.data.sources import names_split, settings_of_corpus
 from seq2seq.errors import command_line
 from seq2seq.files import replace_text
 from seq2seq.provenance import Provenance, note_start
@@ -111,10 +111,11 @@ def finish(trainer: Trainer, validation: Validation, data: DataConfig, seconds: 
         tracker.finish(summary)
     replace_text(run_dir / "summary.json", json.dumps(summary, indent=2) + "\n")
     averaged = validation.average > validation.best
+    split = () if names_split(data, "test") else ("split=val",)
     log.info(
         "finished after %.0f s: best validation BLEU %.2f %s\nevaluate    %s\ntranslate   %s",
         *(seconds, best, "of an average" if averaged else f"at step {validation.best_step}"),
-        command_line("evaluate", f"bundle={run_dir}", *settings_of_corpus(data)),
+        command_line("evaluate", f"bundle={run_dir}", *settings_of_corpus(data), *split),
         shlex.join(["translate", "--model", str(run_dir), "hello world"]),
     )
     from seq2seq.report.page import try_report  # matplotlib takes a second to load

@@ -86,6 +86,7 @@ class Validation:
         self.best_step = self.worse = 0
         self.summary: dict[str, Any] | None = None
         self.averaged: list[str] = []
+        self._began_at = 0
         self.head = AttentionHead()
         self.translations: list[Translation] = []
         self.signature, self.seconds = "", 0.0
@@ -106,6 +107,7 @@ class Validation:
 
     def begin(self, step: int) -> None:
         """Remove snapshots from after `step`, where training starts; read the bundle, if any."""
+        self._began_at = step
         if self.snapshots is not None:
             self.snapshots.forget_after(step)
         with self.run.processes.failing_together():
@@ -142,6 +144,7 @@ class Validation:
         if bleu > self.best:
             self.best, self.best_step, self.worse = bleu, step, 0
             if bleu > self.average:
+                self.averaged = []
                 if half:  # the bundle stores full precision; only the first process writes it
                     keeps = self.run.processes.rank == 0
                     model = gathered_model(trainer.model, torch.device("cpu" if keeps else "meta"))
@@ -232,7 +235,9 @@ class Validation:
             return
         model, steps = trainer.model, [snapshot.step for snapshot in chosen]
         names = [f"step {step}" for step in steps]
-        if shipped := self.averaged == names:  # the run was killed after it had written it
+        # It was written before the run was killed, and no step was made since.
+        written = self.averaged == names and trainer.step == self._began_at
+        if shipped := self.run.processes.gather(written)[0]:
             score = self.average
         else:
             raw = {name: value.clone() for name, value in unique_weights(model).items()}

@@ -14,7 +14,6 @@ from seq2seq.files import (
     atomic_folder,
     atomic_write,
     lock,
-    present,
     remove_leftovers,
     replace_text,
     restored,
@@ -70,12 +69,27 @@ def test_a_folder_is_there_whenever_its_replacing_is_killed(tmp_path, monkeypatc
         patch.setattr("seq2seq.files._remove", lambda _: None)
         write_folder(path, "new")
     expected = "old" if at < 2 else "new"
-    assert (present(path) / "file").read_text() == expected
     assert (restored(path) / "file").read_text() == expected
-    assert present(path) == path
     write_folder(path, "newer")
     remove_leftovers(tmp_path)
     assert (path / "file").read_text() == "newer"
+    assert [each.name for each in tmp_path.iterdir()] == ["bundle"]
+
+
+def test_a_reader_may_put_the_old_folder_back_while_it_is_replaced(tmp_path, monkeypatch):
+    path, rename = tmp_path / "bundle", Path.rename
+    write_folder(path, "old")
+
+    def read_between(self, target):
+        moved = rename(self, target)
+        if self == path:
+            monkeypatch.setattr(Path, "rename", rename)  # only the first time
+            restored(path)
+        return moved
+
+    monkeypatch.setattr(Path, "rename", read_between)
+    write_folder(path, "new")
+    assert (path / "file").read_text() == "new"
     assert [each.name for each in tmp_path.iterdir()] == ["bundle"]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Sequence
+from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -33,7 +34,7 @@ class Samples(Callback):
         count: number of fixed sentences, and of worst ones; 0 = none.
 
     Attributes:
-        lines: all lines of the file.
+        lines: lines of the file up to the last validation.
     """
 
     def __init__(self, run_dir: Path, count: int, validation: Validation):
@@ -43,7 +44,9 @@ class Samples(Callback):
         self.lines: list[dict[str, Any]] = []
 
     def on_train_start(self, trainer: Trainer) -> None:
-        self.lines = [line for line in read_samples(self.run_dir) if line["step"] <= trainer.step]
+        with suppress(OSError):  # `keep` will say so
+            found = read_samples(self.run_dir) if self.count else []
+            self.lines = [line for line in found if line["step"] <= trainer.step]
 
     def on_validation_end(self, trainer: Trainer) -> None:
         pairs, found = self.validation.pairs, self.validation.translations

@@ -565,7 +565,10 @@ def test_a_fault_of_a_member_names_its_own_setting(data):
 
 def test_nothing_left_is_an_error(data, tmp_path):
     write(tmp_path, "train", [("", "vide")])
-    command = rf"prepare data=files data\.path={tmp_path} data\.name=mine cleaning=none shows"
+    command = (
+        rf"\(empty 1\)\. .*prepare data=files data\.path={tmp_path} data\.name=mine "
+        r"data\.test=null cleaning=none shows"
+    )
     with pytest.raises(DataError, match=rf"data=mine has no usable train pair: .*{command}"):
         run(data)
     write(tmp_path, "train", [])

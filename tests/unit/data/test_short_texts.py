@@ -51,7 +51,7 @@ def test_their_number_is_that_of_the_description():
 def faults(en: str, fr: str) -> list[str]:
     """Names the typographic rules that a pair breaks."""
     ends = [text[-1:] if text[-1:] in MARKS else "" for text in (en, fr)]
-    plain = re.sub(r"[?!]{2,}|[:;]-?[()DP/]|\d:\d", "", fr)  # signs that chats have, scores
+    plain = re.sub(r"(?<= )[?!]{2,}|[:;]-?[()DP/]|\d:\d", "", fr)  # signs that chats have, scores
     rules = {
         "not composed": unicodedata.normalize("NFC", en + fr) != en + fr,
         "typographic apostrophe": "’" in en + fr,

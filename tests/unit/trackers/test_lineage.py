@@ -18,11 +18,12 @@ from seq2seq.trackers import lineage, make_trackers
 def run(tmp_path, monkeypatch) -> Path:
     """A run that W&B knows."""
     monkeypatch.setenv("WANDB_MODE", "offline")
-    folder = write_run(tmp_path / "run", logger={"kind": "wandb", "project": "mine"})
+    logger = {"kind": "wandb", "project": "mine", "share": "all"}
+    folder = write_run(tmp_path / "run", logger=logger)
     config = folder / "bundle/config.json"
     config.write_text(config.read_text().replace(
         '"training": {', '"training": {"step": 40, "scores": {"BLEU": 20.0}, '))
-    _, tracker = make_trackers(LoggerConfig(project="mine"), folder, {})
+    _, tracker = make_trackers(LoggerConfig(project="mine", share="all"), folder, {})
     tracker.log_artifact("dataset", lambda: lineage.dataset(data_report()), used=True)
     tracker.log_artifact("model", lambda: lineage.bundle(folder))
     tracker.finish({"steps": 40})

@@ -243,6 +243,10 @@ def test_what_looks_wrong_is_told_whatever_the_logger_is(tmp_path, kind):
         ({"name": "files", "path": "own"}, "data=files data.path=own"),
         ({"name": "letters", "path": "own"}, "data=files data.path=own data.name=letters"),
         ({"name": "set", "path": "own", "urls": ["https://a.org/b"]}, "data=set data.path=own"),
+        ({"name": "files", "train": ["a b.en", "a.fr"], "test": None},
+         'data=files data.train=["a b.en",a.fr] data.test=null'),
+        ({"name": "hub", "hub": "owner/name", "val": "train[:1%]", "source_column": "0"},
+         'data=hub data.hub=owner/name data.val="train[:1%]" data.source_column=0'),
     ],
 )
 def test_the_advice_names_the_corpus_of_the_run(data, settings):
