@@ -26,6 +26,7 @@ def test_the_run_says_what_it_does(toy_run):
     for fact in ("1,500 training and 40 validation pairs", "parameters", "32-true", str(toy_run)):
         assert fact in printed
     assert "W&B is offline; to upload: wandb sync" in printed
+    assert "once `wandb sync` is run (logger.share=all)" in printed
 
 
 def test_the_run_leaves_what_it_promises(toy_run):

@@ -25,8 +25,9 @@ def test_the_named_model_wins(tmp_path, monkeypatch):
     mine = tmp_path / "mine"
     mine.mkdir()
     assert find_model(str(mine)) == (mine, "named")
-    with pytest.raises(BundleError, match=r"no model folder nowhere: give the folder of a run"):
-        find_model("nowhere")
+    for name in ("nowhere", "runs/demo"):  # the second is no model of the hub
+        with pytest.raises(BundleError, match=rf"no model folder {name}: give the folder of a run"):
+            find_model(name)
 
 
 def test_the_folder_where_one_stands_can_be_named(general, monkeypatch):

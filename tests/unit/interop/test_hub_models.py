@@ -167,7 +167,7 @@ def test_a_download_that_breaks_off_is_told_and_made_whole_the_next_time(hub, mo
     environment, _ = hub
     monkeypatch.setattr(Hub, "broken", True)
     said = tried("Own/opus", **environment)
-    assert said[-1].startswith("ERROR the model Own/opus cannot be downloaded: ")
+    assert "the model Own/opus cannot be downloaded: " in said[-1]
     assert not any("importing" in line for line in said)
     monkeypatch.setattr(Hub, "broken", False)
     assert tried("Own/opus", **environment)[-1] == "BUNDLE Own--opus"
