@@ -158,7 +158,9 @@ def test_what_is_typed_before_the_models_are_known_stays_and_is_translated(brows
 def test_a_word_that_is_pointed_at_shows_its_partner_and_doubt_is_shaded(open_page, served):
     page = open_page()
     [found] = served.quick.translate([TEXT], align=True)
-    number = found.text.split().index("rivière")
+    river = TEXT.split().index("river")
+    number = next(t for s, t in found.alignment if s == river)
+    name = found.text.split()[number]
     partners = [TEXT.split()[s] for s, t in found.alignment if t == number]
     button = page.locator(f"#words button[data-number='{number}']")
     button.hover()
@@ -170,7 +172,7 @@ def test_a_word_that_is_pointed_at_shows_its_partner_and_doubt_is_shaded(open_pa
     assert max(weights, key=weights.get) == "river"
     assert weights["house."] == 0  # of another sentence
     assert sum(weights.values()) <= 1
-    assert page.locator("#partner").inner_text().startswith("rivière ← river · confidence")
+    assert page.locator("#partner").inner_text().startswith(f"{name} ← river · confidence")
     shares = page.eval_on_selector_all(
         "#words button", "all => all.map((one) => Number(one.style.getPropertyValue('--share')))")
     assert len(shares) == len(found.text.split())
