@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from itertools import groupby
 from typing import Any
 
 import torch
@@ -104,37 +105,50 @@ class Muon(Optimizer):
 
     @torch.no_grad()
     def step(self) -> None:  # type: ignore[override]
-        """Update all matrices that have a gradient."""
+        """Update all matrices that have a gradient, those of equal shape together."""
         for group in self.param_groups:
-            lr, momentum = group["lr"], group["momentum"]
-            for matrix in group["params"]:
-                if matrix.grad is None:
-                    continue
-                state = self.state[matrix]
-                if "momentum_buffer" not in state:
-                    state["momentum_buffer"] = torch.zeros_like(matrix.grad)
-                mean = state["momentum_buffer"].lerp_(matrix.grad, 1 - momentum)
-                update = orthogonal(matrix.grad.lerp(mean, momentum))  # Nesterov's momentum
-                matrix.mul_(1 - lr * group["weight_decay"])
-                matrix.add_(update, alpha=-lr * 0.2 * math.sqrt(max(matrix.shape)))
+            with_gradient = [m for m in group["params"] if m.grad is not None]
+            for _, matrices in groupby(sorted(with_gradient, key=_shape), _shape):
+                self._update([*matrices], group)
+
+    def _update(self, matrices: list[Tensor], group: dict[str, Any]) -> None:
+        lr, momentum = group["lr"], group["momentum"]
+        for matrix in matrices:
+            if "momentum_buffer" not in self.state[matrix]:
+                self.state[matrix]["momentum_buffer"] = torch.zeros_like(matrix)
+        gradients = [matrix.grad for matrix in matrices if matrix.grad is not None]
+        means = [self.state[matrix]["momentum_buffer"] for matrix in matrices]
+        torch._foreach_lerp_(means, gradients, 1 - momentum)
+        nesterov = torch._foreach_lerp(gradients, means, momentum)
+        updates = orthogonal(torch.stack(nesterov)).to(matrices[0].dtype)
+        torch._foreach_mul_(matrices, 1 - lr * group["weight_decay"])
+        length = lr * 0.2 * math.sqrt(max(matrices[0].shape))
+        torch._foreach_add_(matrices, updates.unbind(), alpha=-length)
 
 
-def orthogonal(matrix: Tensor) -> Tensor:
-    """Return about U Vᵀ for the matrix U S Vᵀ: singular values near 1, between 0.6 and 1.3.
+def _shape(matrix: Tensor) -> tuple[int, ...]:
+    return (*matrix.shape,)
+
+
+def orthogonal(matrices: Tensor) -> Tensor:
+    """Return about U Vᵀ for each matrix U S Vᵀ: singular values near 1, between 0.6 and 1.3.
 
     Each Newton–Schulz iteration applies an odd polynomial to the singular values, in bf16 if the
     device has instructions for it, else in fp32.
+
+    Args:
+        matrices: (n, rows, columns).
     """
-    fast = matrix.device.type != "cpu" or cpu_has("bfloat16")
+    fast = matrices.device.type != "cpu" or cpu_has("bfloat16")
     a, b, c = COEFFICIENTS
-    x = matrix.to(torch.bfloat16 if fast else torch.float32, copy=True)
-    tall = x.size(0) > x.size(1)
-    x = x.T if tall else x  # so that x @ x.T is the smaller product
-    x.div_(x.norm().clamp(min=1e-7))
+    x = matrices.to(torch.bfloat16 if fast else torch.float32, copy=True)
+    tall = x.size(1) > x.size(2)
+    x = x.mT if tall else x  # so that x @ x.mT is the smaller product
+    x.div_(x.norm(dim=(1, 2), keepdim=True).clamp(min=1e-7))
     for _ in range(ITERATIONS):
-        square = x @ x.T
-        x = torch.addmm(x, torch.addmm(square, square, square, beta=b, alpha=c), x, beta=a)
-    return x.T if tall else x
+        square = x @ x.mT
+        x = torch.baddbmm(x, torch.baddbmm(square, square, square, beta=b, alpha=c), x, beta=a)
+    return x.mT if tall else x
 
 
 class MuonWithAdamW(Optimizer):

@@ -10,6 +10,7 @@ from tiny import tiny_recurrent, tiny_transformer
 from tiny_training import Recorder, fp16, tiny_batch, tiny_fit, tiny_task, weights
 from torch import nn
 from torch.optim import AdamW, Muon, Optimizer
+from torch.testing import assert_close
 
 from seq2seq.config import OptimConfig
 from seq2seq.training import optim
@@ -79,7 +80,10 @@ def test_its_steps_are_those_of_both_optimisers(make, kind):
     for number in range(4):
         step(model, [ours], number)
         step(other, theirs, number)
-        assert_equal(model, other)
+        for (name, one), two in zip(model.named_parameters(), other.parameters(), strict=True):
+            # Products of several matrices at once are rounded to bf16 in another order.
+            assert_close(one, two, rtol=0, atol=5e-4, msg=lambda text, name=name: f"{name}: {text}")
+        other.load_state_dict(model.state_dict())
     moved = {name for name, value in model.state_dict().items() if not value.equal(start[name])}
     assert {name for name, _ in model.named_parameters()} <= moved
 
@@ -134,8 +138,8 @@ def test_singular_values_come_near_one_and_the_directions_stay(shape, monkeypatc
     monkeypatch.setattr(optim, "cpu_has", lambda precision: False)
     matrix = torch.randn(shape, generator=torch.Generator().manual_seed(1))
     u, s, vh = torch.linalg.svd(matrix, full_matrices=False)
-    found = u.T @ orthogonal(matrix) @ vh.T
-    torch.testing.assert_close(found, found.diag().diag(), atol=1e-4, rtol=0)
+    found = u.T @ orthogonal(matrix[None])[0] @ vh.T
+    assert_close(found, found.diag().diag(), atol=1e-4, rtol=0)
     wide = s > 0.05 * s.norm()  # five iterations do not reach the smallest
     assert found.diag()[wide].min() > 0.6
     assert found.diag().max() < 1.3
@@ -145,9 +149,9 @@ def test_a_cpu_without_bf16_multiplies_in_fp32(monkeypatch):
     matrix, found = torch.randn(16, 48, generator=torch.Generator().manual_seed(1)), {}
     for has_bf16 in (True, False):
         monkeypatch.setattr(optim, "cpu_has", lambda precision, has=has_bf16: has)
-        found[has_bf16] = orthogonal(matrix)
+        found[has_bf16] = orthogonal(matrix[None])
     assert (found[True].dtype, found[False].dtype) == (torch.bfloat16, torch.float32)
-    torch.testing.assert_close(found[True].float(), found[False], atol=0.05, rtol=0)
+    assert_close(found[True].float(), found[False], atol=0.05, rtol=0)
 
 
 # In real training
@@ -193,4 +197,4 @@ def test_a_bad_step_leaves_no_trace_in_either():
 
 def test_a_matrix_without_a_gradient_stays_zero():
     """As the matrices behind blocks that start as zero do in the first step."""
-    assert not orthogonal(torch.zeros(3, 4)).any()
+    assert not orthogonal(torch.zeros(1, 3, 4)).any()
