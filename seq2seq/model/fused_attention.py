@@ -37,7 +37,7 @@ def fused_attention(
         # On a CPU, the fused kernel's backward pass takes ten times as long in half precision.
         for name in ("query", "key", "value"):
             arguments[name] = arguments[name].float()
-    with _surroundings(q_BHTE, arguments["attn_mask"]):
+    with _surroundings(q_BHTE):
         context = F.scaled_dot_product_attention(**arguments, dropout_p=dropout)
     return context.to(q_BHTE.dtype).reshape(*q_BHTE.shape[:3], v_BKSF.size(3))
 
@@ -78,16 +78,17 @@ def fused_arguments(
     }
 
 
-def _surroundings(q: Tensor, allowed: Tensor | None) -> AbstractContextManager[Any]:
-    """Return the context for the kernel: on a CPU no autocast; on a GPU no cuDNN with a mask.
+def _surroundings(q: Tensor) -> AbstractContextManager[Any]:
+    """Return the context for the kernel: on a CPU no autocast; on a GPU no cuDNN.
 
-    With a mask, cuDNN's gradients are NaN for some lengths on H100 and H200 (pytorch issue 196678).
+    cuDNN plans each new shape anew, which took three quarters of each step on an H200. With a mask,
+    its gradients are NaN for some lengths on H100 and H200 (pytorch issue 196678).
     """
-    if q.is_cuda and allowed is not None:
+    if q.is_cuda:
         return sdpa_kernel(
             [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
         )
-    if not q.is_cuda and torch.is_autocast_enabled("cpu"):
+    if torch.is_autocast_enabled("cpu"):
         return torch.autocast("cpu", enabled=False)
     return nullcontext()
 
@@ -101,8 +102,8 @@ def fused_backend(
     *,
     causal: bool = False,
 ) -> str:
-    """Name torch's kernel that `attend` would run: flash, efficient, cudnn, or the slow math."""
+    """Name torch's kernel that `attend` would run: flash, efficient, or the slow math."""
     arguments = fused_arguments(q_BHTE, k_BKSE, v_BKSF, allowed, causal)
-    with _surroundings(q_BHTE, arguments["attn_mask"]):
+    with _surroundings(q_BHTE):
         chosen = torch._fused_sdp_choice(**arguments, dropout_p=dropout)
     return SDPBackend(chosen).name.removesuffix("_ATTENTION").lower()

@@ -42,9 +42,7 @@ def arguments(kv_heads, mask, device, length, dtype=torch.bfloat16):
 @HEADS
 def test_a_fast_kernel_runs_in_half_precision(kv_heads, causal, mask, device):
     chosen = fused_backend(*arguments(kv_heads, mask, device, 24), causal=causal)
-    assert chosen in ("flash", "efficient", "cudnn")
-    if mask is not None:
-        assert chosen != "cudnn"  # whose gradients can be NaN beside a mask
+    assert chosen in ("flash", "efficient")  # not cuDNN, which plans each new shape anew
 
 
 @pytest.mark.parametrize("mask", [None, "padding", "per query", "blind"])

@@ -74,7 +74,8 @@ class TinyValidation:
     def validate(self, trainer: Trainer) -> None:
         with torch.no_grad(), trainer.fabric.autocast():
             model = gathered_model(trainer.model)
-            losses = [validation_nll(model, batch) for batch in trainer.data.val_dataloader()]
+            batches = (batch.to(trainer.device) for batch in trainer.data.val_dataloader())
+            losses = [validation_nll(model, batch) for batch in batches]
         trainer.log({"val/nll": sum(losses)})
 
     def score_average(self, trainer: Trainer) -> None:
