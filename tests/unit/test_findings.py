@@ -110,7 +110,9 @@ def without(*names: str) -> dict[str, list]:
 
 
 PLANTED = {
-    "diverged": record(curves={"train/nll": curve(lambda s: 2 if s < 600 else 7)}),
+    "diverged": record(
+        curves={"train/nll": curve(lambda s: 2 if s < 600 else 7), "val/nll": at(2.6, 2.4, 4, 4)}
+    ),
     "not_learning": record(
         curves={"val/nll": at(6.4, 6.3, 6.3, 6.3), "train/nll": curve(lambda s: 6.3 + 1 / s)}
     ),
@@ -233,6 +235,13 @@ def test_a_run_that_lacks_a_curve_is_no_fault(name):
 
 def test_nothing_is_known_of_an_empty_run():
     assert findings(Record({})) == []
+
+
+def test_batches_of_other_losses_are_no_divergence_while_the_validation_loss_falls():
+    unlike = {"train/nll": curve(lambda step: 0.5 if 600 < step < 850 else 1.8)}
+    assert findings(record(curves=unlike)) == []
+    [found] = findings(record(curves=unlike | without("val/nll")))
+    assert found.kind == "diverged"
 
 
 def test_a_validation_loss_that_stays_while_the_training_loss_vanishes_is_overfitting():
