@@ -42,8 +42,8 @@ USE = """    translate "hello world"       # add --model general if you chose an
 In Python, `Translator.load()` of `seq2seq` reads it."""
 ROUNDED = (
     "Each line of these sets was translated as it stands; BLEU and chrF2 are sacreBLEU's, on "
-    "detokenised, cased text, with 95 % intervals by bootstrap. The weights are stored in 16 bits "
-    "(float16)."
+    "detokenised, cased text, with 95 % intervals by bootstrap. Scored were the weights of the "
+    "run, which are stored here in 16 bits (float16)."
 )
 
 

@@ -26,9 +26,8 @@ def diverged(run: Record) -> Found:
         return None
     at = run.curves["train/nll"][smooth.index(lowest)][0]
     # Batches of a mixture differ much in their losses; validation text is always the same.
-    points = run.curves.get("val/nll", ())
-    later = [value for step, value in points if step > at]
-    if later and later[-1] <= 1.1 * min(value for _, value in points):
+    points, risen = run.curves.get("val/nll", ()), run.curves["train/nll"][-size][0]
+    if points and points[-1][0] > risen and points[-1][1] <= 1.1 * min(loss for _, loss in points):
         return None
     return f"the loss rose from {lowest:.2f} at step {at:,.0f} to {last:.2f}", _gentler(run)
 

@@ -81,8 +81,8 @@ def fused_arguments(
 def _surroundings(q: Tensor) -> AbstractContextManager[Any]:
     """Return the context for the kernel: on a CPU no autocast; on a GPU no cuDNN.
 
-    cuDNN plans each new shape anew, which took half of each training step on an H200. With a mask,
-    its gradients are NaN for some lengths on H100 and H200 (pytorch issue 196678).
+    cuDNN plans each new shape anew, which took about half of each training step on an H200. With a
+    mask, its gradients are NaN for some lengths on H100 and H200 (pytorch issue 196678).
     """
     if q.is_cuda:
         return sdpa_kernel(

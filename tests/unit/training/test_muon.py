@@ -195,6 +195,29 @@ def test_a_bad_step_leaves_no_trace_in_either():
     assert all(value.equal(before[name]) for name, value in weights(task).items())
 
 
-def test_a_matrix_without_a_gradient_stays_zero():
+def test_a_zero_matrix_stays_zero():
     """As the matrices behind blocks that start as zero do in the first step."""
     assert not orthogonal(torch.zeros(1, 3, 4)).any()
+
+
+@pytest.mark.parametrize("shape", [(48, 16), (16, 48), (16, 16)])
+def test_a_matrix_is_updated_alike_alone_and_among_others(shape, monkeypatch):
+    monkeypatch.setattr(optim, "cpu_has", lambda precision: False)
+    draw = torch.Generator().manual_seed(1)
+    weights, gradients = torch.randn(2, 3, *shape, generator=draw)
+    together = [nn.Parameter(weight.clone()) for weight in weights]
+    alone = [nn.Parameter(weight.clone()) for weight in weights]
+    others = [nn.Parameter(torch.ones(5, 7)), nn.Parameter(torch.ones(shape))]
+    together.insert(1, others[1])  # as large, but without a gradient
+    steps = [optim.Muon([*together, others[0]], 0.1, 0.1)]
+    steps += [optim.Muon([matrix], 0.1, 0.1) for matrix in alone]
+    for _ in range(3):
+        for matrices in (alone, together[:1] + together[2:]):
+            for matrix, gradient in zip(matrices, gradients, strict=True):
+                matrix.grad = gradient.clone()
+        for each in steps:
+            each.step()
+    for one, other in zip(together[:1] + together[2:], alone, strict=True):
+        assert_close(one, other, rtol=0, atol=1e-5)
+        assert not one.equal(weights[0])
+    assert all((matrix == 1).all() for matrix in others)
