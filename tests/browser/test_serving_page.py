@@ -158,21 +158,21 @@ def test_what_is_typed_before_the_models_are_known_stays_and_is_translated(brows
 def test_a_word_that_is_pointed_at_shows_its_partner_and_doubt_is_shaded(open_page, served):
     page = open_page()
     [found] = served.quick.translate([TEXT], align=True)
-    river = TEXT.split().index("river")
-    number = next(t for s, t in found.alignment if s == river)
+    bank = TEXT.split().index("bank")
+    number = next(t for s, t in found.alignment if s == bank)
     name = found.text.split()[number]
     partners = [TEXT.split()[s] for s, t in found.alignment if t == number]
     button = page.locator(f"#words button[data-number='{number}']")
     button.hover()
     page.wait_for_selector("#mirror .partner")
-    assert page.locator("#mirror .partner").all_inner_texts() == partners == ["river"]
+    assert page.locator("#mirror .partner").all_inner_texts() == partners == ["bank"]
     page.wait_for_selector("#mirror mark[style*='--weight: 0.']")  # its attention comes later
     weights = dict(page.eval_on_selector_all("#mirror mark", """all => all.map(
         (one) => [one.textContent, Number(one.style.getPropertyValue('--weight'))])"""))
-    assert max(weights, key=weights.get) == "river"
+    assert max(weights, key=weights.get) == "bank"
     assert weights["house."] == 0  # of another sentence
     assert sum(weights.values()) <= 1
-    assert page.locator("#partner").inner_text().startswith(f"{name} ← river · confidence")
+    assert page.locator("#partner").inner_text().startswith(f"{name} ← bank · confidence")
     shares = page.eval_on_selector_all(
         "#words button", "all => all.map((one) => Number(one.style.getPropertyValue('--share')))")
     assert len(shares) == len(found.text.split())
