@@ -20,6 +20,14 @@ HOW = (
     "a value with special characters: 'name=\"value\"'"
 )
 EXTRAS = ("optuna", "submitit")  # optional packages that are plugins of Hydra
+WANTED = {  # by what OmegaConf says of a value of the wrong type
+    "converted to Integer": "a whole number",
+    "converted to Float": "a number",
+    "not a valid bool": "true or false",
+    "not a ListConfig": "a list, such as [one,two]",
+    "to Dict[": "names and values, such as {one: 1, two: 2}",
+    "is not Optional": "a value, since null is none",
+}
 
 
 def explain(error: Exception, schema: type[Any], groups: Iterable[str] = ()) -> str:
@@ -51,7 +59,15 @@ def explain(error: Exception, schema: type[Any], groups: Iterable[str] = ()) -> 
         return f"{cause.full_key}: {NEW_MEMBER}"
     if isinstance(cause, ConfigAttributeError | ConfigKeyError):
         return place + unknown(cause.full_key, schema, cause.object_type, groups)
-    return f"{place}{cause.full_key}: {str(cause).splitlines()[0]}"
+    return place + _wrong_type(cause.full_key, str(cause).splitlines()[0])
+
+
+def _wrong_type(key: str, said: str) -> str:
+    wanted = next((kind for sign, kind in WANTED.items() if sign in said), None)
+    if wanted is None:
+        return f"{key}: {said}"
+    value = re.match("Value '(.*?)' ", said)
+    return f"{key}={value[1]}: give {wanted}" if value else f"{key}: give {wanted}"
 
 
 def values_of(config: DictConfig, schema: type[Any]) -> dict[str, Any]:

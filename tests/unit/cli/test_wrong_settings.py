@@ -58,7 +58,7 @@ def several(argument: str) -> str:
 
 
 def not_of_type(key: str, value: str, kind: str) -> str:
-    return f"{key}: Value {value!r} of type 'str' could not be converted to {kind}"
+    return f"{key}={value}: give {kind}"
 
 
 WRONG = {  # command line: what it is answered, with exit code 2
@@ -77,7 +77,7 @@ WRONG = {  # command line: what it is answered, with exit code 2
     "train model=tiny/": "model=tiny/ is not known: did you mean 'tiny'?",
     "train model=../model/tiny": f"model=../model/tiny is not known: choose one of: {SIZES}",
     "train model=_transformer": f"model=_transformer is not known: choose one of: {SIZES}",
-    "train experiment=null debug=null seed=x": not_of_type("seed", "x", "Integer"),
+    "train experiment=null debug=null seed=x": not_of_type("seed", "x", "a whole number"),
     "train ~model": "~model: a setting cannot be taken away, only given another value",
     "train debug=true": "debug=true is not known: choose one of: fast, overfit, profile",
     "prepare data=multi3k": "data=multi3k is not known: did you mean 'multi30k'?",
@@ -106,13 +106,13 @@ WRONG = {  # command line: what it is answered, with exit code 2
     # Values
     "train trainer.max_steps=abc": "trainer.max_steps=abc is not a length: give a number of steps, "
     "such as 4000, or 2epochs, or 50Mtokens",
-    "train model.d_model=x": not_of_type("model.d_model", "x", "Integer"),
-    "train model.d_model=null": "model.d_model: field 'model.d_model' is not Optional",
-    "train optim.lr=x": not_of_type("optim.lr", "x", "Float"),
-    "train trainer.compile=maybe": "trainer.compile: Value 'maybe' is not a valid bool (type str)",
-    "train tokenizer.symbols=a": "tokenizer.symbols: Invalid value assigned: str is not a "
-    "ListConfig, list or tuple.",
-    "train data.weights.a=x": not_of_type("data.weights.a", "x", "Float"),
+    "train model.d_model=x": not_of_type("model.d_model", "x", "a whole number"),
+    "train model.d_model=null": "model.d_model: give a value, since null is none",
+    "train optim.lr=x": not_of_type("optim.lr", "x", "a number"),
+    "train trainer.compile=maybe": not_of_type("trainer.compile", "maybe", "true or false"),
+    "train tokenizer.symbols=a": "tokenizer.symbols: give a list, such as [one,two]",
+    "train data.weights=3": "data.weights: give names and values, such as {one: 1, two: 2}",
+    "train data.weights.a=x": not_of_type("data.weights.a", "x", "a number"),
     "train trainer.max_steps=10k": "trainer.max_steps=10k is not a length: give a number of steps, "
     "such as 4000, or 2epochs, or 50Mtokens",
     "evaluate -m bundle=general,run": "-m trains several runs: give this command once for each",
@@ -140,9 +140,9 @@ WRONG = {  # command line: what it is answered, with exit code 2
     "train --help optm": "--help optm is not a group: did you mean 'optim'?",
     # Files
     "train --config-dir mine experiment=text": "experiment/text.yaml: "
-    + not_of_type("model.d_model", "x", "Integer"),
-    "train --config-dir mine experiment=float": "experiment/float.yaml: model.d_model: Value "
-    "'32.0' of type 'float' could not be converted to Integer",
+    + not_of_type("model.d_model", "x", "a whole number"),
+    "train --config-dir mine experiment=float": "experiment/float.yaml: "
+    + not_of_type("model.d_model", "32.0", "a whole number"),
     "train --config-dir mine experiment=name": "experiment/name.yaml: "
     + no_setting("optim.learning_rate", "optim.lr"),
     "train --config-dir mine experiment=top": "experiment/top.yaml: "
@@ -187,8 +187,8 @@ WRONG_HERE = {  # where the files are: with exit code 1
     "train resume=run trainer=cpu": fixed("trainer"),
     "train resume=odd": "resume=odd: odd/config.yaml cannot be read: "
     "model.architecture=rnn_atention is not known: did you mean 'rnn_attention'?",
-    "train resume=float": "resume=float: float/config.yaml cannot be read: model.d_model: Value "
-    "'32.0' of type 'float' could not be converted to Integer",
+    "train resume=float": "resume=float: float/config.yaml cannot be read: "
+    + not_of_type("model.d_model", "32.0", "a whole number"),
 }
 
 

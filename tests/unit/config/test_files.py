@@ -107,7 +107,7 @@ def test_evaluation_changes_the_search_settings_that_are_given(name):
     [
         ("decode.baem=4", r"there is no setting 'decode\.baem': did you mean 'decode\.beam'"),
         ("beam=4", r"there is no setting 'beam': did you mean 'decode\.beam'\?"),
-        ("decode.beam=x", r"decode\.beam: Value 'x' of type 'str' could not be converted"),
+        ("decode.beam=x", r"decode\.beam=x: give a whole number"),
         ("decode=greddy", r"decode=greddy is not known: did you mean 'greedy'"),
     ],
 )
