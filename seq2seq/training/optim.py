@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from itertools import groupby
+from operator import attrgetter
 from typing import Any
 
 import torch
@@ -18,6 +19,7 @@ from seq2seq.inference.engines.torch import cpu_has
 # Muon: decay of the momentum, and the polynomial that `orthogonal` iterates.
 MOMENTUM = 0.95
 ITERATIONS, COEFFICIENTS = 5, (3.4445, -4.7750, 2.0315)
+BY_SHAPE = attrgetter("shape")
 
 
 def peak_learning_rate(config: OptimConfig, d_model: int) -> float:
@@ -108,7 +110,7 @@ class Muon(Optimizer):
         """Update all matrices that have a gradient, those of equal shape together."""
         for group in self.param_groups:
             with_gradient = [m for m in group["params"] if m.grad is not None]
-            for _, matrices in groupby(sorted(with_gradient, key=_shape), _shape):
+            for _, matrices in groupby(sorted(with_gradient, key=BY_SHAPE), BY_SHAPE):
                 self._update([*matrices], group)
 
     def _update(self, matrices: list[Tensor], group: dict[str, Any]) -> None:
@@ -124,10 +126,6 @@ class Muon(Optimizer):
         torch._foreach_mul_(matrices, 1 - lr * group["weight_decay"])
         length = lr * 0.2 * math.sqrt(max(matrices[0].shape))
         torch._foreach_add_(matrices, updates.unbind(), alpha=-length)
-
-
-def _shape(matrix: Tensor) -> tuple[int, ...]:
-    return (*matrix.shape,)
 
 
 def orthogonal(matrices: Tensor) -> Tensor:
