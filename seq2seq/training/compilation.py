@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager
+from itertools import chain
 
 import torch
 from torch import nn
@@ -16,17 +18,20 @@ log = logging.getLogger(__name__)
 
 
 def compile_model(
-    model: nn.Module, device: torch.device, forward_backward: Callable[[Batch, bool], object]
+    model: nn.Module,
+    device: torch.device,
+    forward_backward: Callable[[Batch, bool], object],
+    max_tokens: int,
 ) -> None:
-    """Compile the calls of a model, and try them with one forward and one backward pass.
+    """Compile the layers of a model, and try them with one forward and one backward pass.
 
-    Parameter names do not change, and search is not compiled. All sizes are symbols in the graphs,
-    so that few graphs serve batches of all shapes.
-
-    The trial runs through DDP like a real step, but exchanges no gradients. So torch's DDPOptimizer
-    cuts the graph where DDP sends gradients, and real steps exchange them in the backward pass.
+    All layers of one kind share a graph, so a deep model compiles as fast as a flat one; a model
+    without a list of layers is compiled as a whole. All sizes are symbols in the graphs, so that
+    few graphs serve batches of all shapes. Parameter names do not change.
 
     Args:
+        max_tokens: positions of the trial, which are those of a large batch, since torch chooses
+            kernels by the sizes that it sees first.
         forward_backward: runs both passes on a batch; its second argument says whether processes
             exchange the gradients.
 
@@ -34,11 +39,16 @@ def compile_model(
         RunError: torch cannot compile the model on this machine.
     """
     started = time.perf_counter()
-    model.compile(dynamic=True)
+    lists = (module for module in model.modules() if isinstance(module, nn.ModuleList))
+    for part in [*chain.from_iterable(lists)] or [model]:
+        part.compile(dynamic=True)
     try:
         with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-            # Three sentences of 5 and 7 tokens: torch treats none of these sizes as a constant.
-            source, target = (torch.ones(3, n, dtype=torch.long, device=device) for n in (5, 7))
+            # Torch treats none of these sizes as a constant, since no two are equal.
+            sentences = max(3, max_tokens // (29 + 31))
+            source, target = (
+                torch.ones(sentences, n, dtype=torch.long, device=device) for n in (29, 31)
+            )
             trial = Batch(source, target, target, source.numel(), target.numel())
             forward_backward(trial, False)
     except Exception as error:  # compilers fail in many ways
@@ -49,3 +59,12 @@ def compile_model(
         ) from error
     model.zero_grad()
     log.info("compile     compiled in %.1f s", time.perf_counter() - started)
+
+
+def not_compiled() -> AbstractContextManager[None]:
+    """Return a context in which layers run as if they were not compiled.
+
+    A search would need graphs of its own, and compiling them takes longer than a validation.
+    """
+    stance: AbstractContextManager[None] = torch.compiler.set_stance("force_eager")
+    return stance

@@ -24,7 +24,7 @@ from seq2seq.trackers import Tracker
 from seq2seq.training.averaging import EMA
 from seq2seq.training.callbacks import Callback
 from seq2seq.training.checkpointing import Checkpoint, restore, restore_random_state, save
-from seq2seq.training.compilation import compile_model
+from seq2seq.training.compilation import compile_model, not_compiled
 from seq2seq.training.loss import TranslationTask
 from seq2seq.training.loss_spikes import GOOD, LossSpikes, report_skipped_step
 from seq2seq.training.optim import make_optimizer, make_schedule
@@ -113,7 +113,7 @@ class Trainer:
         self.max_tokens, self.expected = max_tokens, max_tokens * config.accumulate
         self.timer = Timer(self.device)
         if config.compile:
-            compile_model(self.model, self.device, self._forward_backward)
+            compile_model(self.model, self.device, self._forward_backward, max_tokens)
         self.ema = EMA(self.model, optim.ema) if optim.ema else None
         self.spikes = LossSpikes(config.max_loss_spike, self.device)
         self.skipped = torch.zeros((), dtype=torch.bool, device=self.device)
@@ -151,7 +151,8 @@ class Trainer:
                 used = self.train_step(batches)
                 self._after_step(used)
                 self._save_or_validate(*flags())
-            validation.score_average(self)
+            with not_compiled():
+                validation.score_average(self)
             for callback in self.callbacks:
                 callback.on_train_end(self)
 
@@ -334,7 +335,7 @@ class Trainer:
     def _validate(self) -> None:
         """Validate, with the averaged weights if there are any; then save with validated=True."""
         self.batch = None
-        with self.timer.excluded():
+        with self.timer.excluded(), not_compiled():
             self.model.eval()
             with nullcontext() if self.ema is None else self.ema.weights_in():
                 self.validation.validate(self)
