@@ -30,10 +30,10 @@ def compile_model(
     few graphs serve batches of all shapes. Parameter names do not change.
 
     Args:
-        max_tokens: positions of the trial, which are those of a large batch, since torch chooses
-            kernels by the sizes that it sees first.
         forward_backward: runs both passes on a batch; its second argument says whether processes
             exchange the gradients.
+        max_tokens: about so many positions has the trial: torch chooses kernels by the sizes that
+            it sees first.
 
     Raises:
         RunError: torch cannot compile the model on this machine.
@@ -44,8 +44,8 @@ def compile_model(
         part.compile(dynamic=True)
     try:
         with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-            # Torch treats none of these sizes as a constant, since no two are equal.
-            sentences = max(3, max_tokens // (29 + 31))
+            # No two of these sizes are equal, since torch would expect that of all batches.
+            sentences = 2 * max(2, max_tokens // (2 * (29 + 31)))
             source, target = (
                 torch.ones(sentences, n, dtype=torch.long, device=device) for n in (29, 31)
             )
