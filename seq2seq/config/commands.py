@@ -17,6 +17,7 @@ from seq2seq.config.model import ModelConfig, TransformerConfig
 from seq2seq.config.optim import OptimConfig
 from seq2seq.config.rules import (
     headings_are_english,
+    layers_can_be_compiled,
     schedule_fits_run,
     sentences_fit_batches,
     sharded_weights_suffice,
@@ -59,6 +60,7 @@ class TrainConfig(Checked):
     def rules(self) -> Iterator[str]:
         yield from sentences_fit_batches(self.data, self.model)
         yield from vocabularies_fit_embeddings(self.tokenizer, self.model)
+        yield from layers_can_be_compiled(self.trainer, self.model)
         yield from schedule_fits_run(self.optim, self.trainer, self.data)
         yield from sharded_weights_suffice(self.trainer, self.optim, self.checkpoint)
         yield from headings_are_english(self.data, self.cleaning)

@@ -12,7 +12,7 @@ from seq2seq.config.checked import steps_of
 from seq2seq.config.checkpoint import CheckpointConfig
 from seq2seq.config.cleaning import CleaningConfig
 from seq2seq.config.data import DataConfig
-from seq2seq.config.model import ModelConfig
+from seq2seq.config.model import ModelConfig, TransformerConfig
 from seq2seq.config.optim import OptimConfig
 from seq2seq.config.tokenizer import TokenizerConfig
 from seq2seq.config.trainer import TrainerConfig
@@ -56,6 +56,15 @@ def vocabularies_fit_embeddings(tokenizer: TokenizerConfig, model: ModelConfig) 
         yield (
             "tokenizer.joint=false makes two vocabularies, which cannot share the embeddings "
             "of model.tie_embeddings=all: set model.tie_embeddings=decoder"
+        )
+
+
+def layers_can_be_compiled(trainer: TrainerConfig, model: ModelConfig) -> Iterator[str]:
+    """Check that the model has layers that torch.compile compiles once for all lengths."""
+    if trainer.compile and not isinstance(model, TransformerConfig):
+        yield (
+            f"trainer.compile=true compiles the layers of a transformer, and model={model.name} "
+            "runs token by token: set trainer.compile=false"
         )
 
 

@@ -27,7 +27,7 @@ class TrainerConfig(Checked, section="trainer"):
         "auto", "precision of the arithmetic; auto = the fastest that is safe on this device",
         choices=PRECISIONS,
     )  # fmt: skip
-    compile: bool = setting(False, "compile the model with torch.compile")
+    compile: bool = setting(False, "compile a transformer's layers with torch.compile")
     accumulate: int = setting(1, "batches per step", at_least=1)
     gradient_clip: float = setting(
         1.0, "clip the norm of all gradients to this; 0 = never", at_least=0

@@ -62,7 +62,7 @@ def attention_maps(
             and (names is None or name in names)
         ]
     try:
-        model.forward(source_BS, source_real_BS, target_BT)  # not the compiled model
+        model(source_BS, source_real_BS, target_BT)
     finally:
         with HOOKING:
             for hook in hooks:

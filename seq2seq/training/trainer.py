@@ -24,7 +24,7 @@ from seq2seq.trackers import Tracker
 from seq2seq.training.averaging import EMA
 from seq2seq.training.callbacks import Callback
 from seq2seq.training.checkpointing import Checkpoint, restore, restore_random_state, save
-from seq2seq.training.compilation import compile_model, not_compiled
+from seq2seq.training.compilation import compile_layers, not_compiled
 from seq2seq.training.loss import TranslationTask
 from seq2seq.training.loss_spikes import GOOD, LossSpikes, report_skipped_step
 from seq2seq.training.optim import make_optimizer, make_schedule
@@ -113,7 +113,7 @@ class Trainer:
         self.max_tokens, self.expected = max_tokens, max_tokens * config.accumulate
         self.timer = Timer(self.device)
         if config.compile:
-            compile_model(self.model, self.device, self._forward_backward, max_tokens)
+            compile_layers(self.model, self.device, self._forward_backward)
         self.ema = EMA(self.model, optim.ema) if optim.ema else None
         self.spikes = LossSpikes(config.max_loss_spike, self.device)
         self.skipped = torch.zeros((), dtype=torch.bool, device=self.device)
@@ -153,8 +153,8 @@ class Trainer:
                 self._save_or_validate(*flags())
             with not_compiled():
                 validation.score_average(self)
-            for callback in self.callbacks:
-                callback.on_train_end(self)
+                for callback in self.callbacks:
+                    callback.on_train_end(self)
 
     def _begin(self, checkpoint: Checkpoint | None) -> Iterator[Batch]:
         """Restore the state, open the data, and repeat a validation that was interrupted."""

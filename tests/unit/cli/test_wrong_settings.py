@@ -109,6 +109,8 @@ WRONG = {  # command line: what it is answered, with exit code 2
     "train model.d_model=x": not_of_type("model.d_model", "x", "a whole number"),
     "train model.d_model=null": "model.d_model: give a value, since null is none",
     "train optim.lr=x": not_of_type("optim.lr", "x", "a number"),
+    "train model=rnn_attention trainer.compile=true": "trainer.compile=true compiles the layers of "
+    "a transformer, and model=rnn_attention runs token by token: set trainer.compile=false",
     "train trainer.compile=maybe": not_of_type("trainer.compile", "maybe", "true or false"),
     "train tokenizer.symbols=a": "tokenizer.symbols: give a list, such as [one,two]",
     "train data.weights=3": "data.weights: give names and values, such as {one: 1, two: 2}",
