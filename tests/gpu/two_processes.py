@@ -9,7 +9,6 @@ import json
 import os
 import sys
 from pathlib import Path
-from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "reference"))
 
@@ -17,7 +16,6 @@ import torch
 import torch.distributed as dist
 from tiny import tiny_transformer
 from tiny_training import TinyData, TinyValidation, tiny_batch, without_saving
-from torch._dynamo.backends.distributed import DDPOptimizer
 from torch.distributed.tensor import DTensor
 from torch.profiler import ProfilerActivity, profile
 
@@ -31,21 +29,9 @@ way, device = sys.argv[1:]
 accelerator = "gpu" if device == "cuda" else "cpu"
 claim_device(accelerator)
 torch.manual_seed(0)
-used: list[int] = []
-if way == "compile":
-    compile_fn = DDPOptimizer.compile_fn
-
-    def noted(self: Any, *arguments: Any) -> Any:
-        used.append(1)
-        return compile_fn(self, *arguments)
-
-    DDPOptimizer.compile_fn = noted  # type: ignore[method-assign]
-
 fabric = make_fabric(accelerator, "bf16-mixed", 2, 1, "fsdp" if way == "fsdp" else "ddp")
 fabric.launch()
 sizes = {"d_model": 256, "d_ff": 1024, "encoder_layers": 6, "decoder_layers": 6}
-if way == "compile":
-    sizes = {"encoder_layers": 1, "decoder_layers": 1}
 with torch.device("meta" if way == "fsdp" and dist.get_rank() else "cpu"):
     model = tiny_transformer(**sizes)
 run = Run(Path(os.devnull), {}, "bf16-mixed")
@@ -61,7 +47,6 @@ tensors += trainer.model.parameters()
 mine = [tensor.to_local() if isinstance(tensor, DTensor) else tensor for tensor in tensors]
 found = {
     "nll": float(trainer.metrics["train/nll"]),
-    "ddp_optimizer": len(used),
     "gathered": sum(one.count for one in trace.key_averages() if "allgather_base" in one.key),
     "state": sum(tensor.numel() * tensor.element_size() for tensor in mine),
     "peak": torch.cuda.max_memory_allocated() if device == "cuda" else 0,

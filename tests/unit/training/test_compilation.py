@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from functools import partial
+from functools import partial, partialmethod
 
 import pytest
 import torch
@@ -13,7 +13,7 @@ from torch._dynamo.testing import CompileCounterWithBackend
 
 from seq2seq.errors import RunError
 from seq2seq.training.callbacks import Callback
-from seq2seq.training.compilation import compile_layers, not_compiled
+from seq2seq.training.compilation import compile_layers
 
 
 @pytest.fixture(autouse=True)
@@ -62,19 +62,38 @@ def test_one_graph_serves_all_layers_of_a_kind_and_all_shapes_with_eager_results
     assert counter.frame_count == 2  # of the encoder's layers, and of the decoder's
 
 
-def test_random_numbers_and_search_do_not_notice():
+def test_random_numbers_do_not_notice():
     model = tiny_transformer(dropout=0.1, encoder_layers=1, decoder_layers=1).train()
-    counter = CompileCounterWithBackend("eager")
     torch.manual_seed(0)
     state = torch.get_rng_state()
-    compiled(model, counter)
+    compiled(model, "eager")
     assert torch.get_rng_state().equal(state)
-    graphs = counter.frame_count
-    source, real, _ = inputs(0, 3, 5, 7)
-    model.eval()
-    with torch.inference_mode(), not_compiled():
-        model.decode_step(source[:, :1], model.start(source, real))
-    assert counter.frame_count == graphs
+
+
+class Search(Callback):
+    """Translates after each validation and at the end of training, as these do."""
+
+    def __init__(self, counter: CompileCounterWithBackend):
+        self.counter, self.searches = counter, 0
+
+    def on_validation_end(self, trainer) -> None:
+        before, (source, real, _) = self.counter.frame_count, inputs(0, 3, 5, 7)
+        with torch.inference_mode():
+            trainer.model.decode_step(source[:, :1], trainer.model.start(source, real))
+        assert self.counter.frame_count == before
+        self.searches += 1
+
+    on_train_end = on_validation_end
+
+
+def test_nothing_is_compiled_for_a_search_between_steps(monkeypatch):
+    counter = CompileCounterWithBackend("eager")
+    make = torch.nn.Module.compile
+    monkeypatch.setattr(torch.nn.Module, "compile", partialmethod(make, backend=counter))
+    search = Search(counter)
+    tiny_fit(tiny_task(), [search], 4, val_every_n_steps=2, compile=True)
+    assert search.searches == 3
+    assert counter.frame_count > 0
 
 
 def broken(graph, examples):
@@ -87,33 +106,19 @@ def test_a_compiler_that_fails_is_told_with_what_to_do():
         compiled(tiny_transformer(max_length=8).train(), broken)
 
 
-def graphs() -> int:
-    return torch._dynamo.utils.counters["stats"]["unique_graphs"]
-
-
-class Search(Callback):
-    """Translates after each validation, for which nothing is compiled."""
-
-    def on_validation_end(self, trainer) -> None:
-        before, (source, real, _) = graphs(), inputs(0, 3, 5, 7)
-        with torch.inference_mode():
-            state = trainer.model.start(source, real)
-            for token in source.split(1, dim=1):
-                trainer.model.decode_step(token, state)
-        assert graphs() == before
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("precision", ["32-true", "bf16-mixed"])
 def test_compiled_training_has_the_losses_of_eager_training_with_few_graphs(precision, caplog):
     """By the real compiler, in the real loop, with a validation between."""
     eager, compiled = Recorder(), Recorder()
     tiny_fit(tiny_task(), [eager], 12, val_every_n_steps=6, precision=precision)
-    before = graphs()
-    callbacks, options = [compiled, Search()], {"precision": precision, "compile": True}
+    before = torch._dynamo.utils.counters["stats"]["unique_graphs"]
     with caplog.at_level(logging.INFO):
-        tiny_fit(tiny_task(), callbacks, 12, val_every_n_steps=6, **options)
+        tiny_fit(
+            tiny_task(), [compiled], 12, val_every_n_steps=6, precision=precision, compile=True
+        )
     assert "compiled in" in caplog.text
-    assert graphs() - before <= 4  # two for each kind of layer
+    made = torch._dynamo.utils.counters["stats"]["unique_graphs"] - before
+    assert made <= 4  # two for each kind of layer
     within = {"32-true": 1e-4, "bf16-mixed": 0.02}[precision]
     assert compiled.nll == pytest.approx(eager.nll, abs=within)
