@@ -100,7 +100,13 @@ class Muon(Optimizer):
         matrices: weights between hidden states, each (outputs, inputs).
         lr: the length of a step; a rate that suits AdamW suits Muon, too.
         weight_decay: decoupled from the gradient, as in AdamW.
+
+    Attributes:
+        found_inf: (), 1 = skip the step, 0 = make it, so that the host need not wait for a verdict;
+            None = make it. torch's fused AdamW reads the same name.
     """
+
+    found_inf: Tensor | None = None
 
     def __init__(self, matrices: Iterable[Tensor], lr: float, weight_decay: float) -> None:
         super().__init__(matrices, {"lr": lr, "weight_decay": weight_decay, "momentum": MOMENTUM})
@@ -118,12 +124,17 @@ class Muon(Optimizer):
         for matrix in matrices:
             if "momentum_buffer" not in self.state[matrix]:
                 self.state[matrix]["momentum_buffer"] = torch.zeros_like(matrix)
-        gradients = [matrix.grad for matrix in matrices if matrix.grad is not None]
+        gradients = torch.stack([m.grad for m in matrices if m.grad is not None])
         means = [self.state[matrix]["momentum_buffer"] for matrix in matrices]
-        torch._foreach_lerp_(means, gradients, 1 - momentum)
-        nesterov = torch._foreach_lerp(gradients, means, momentum)
-        updates = orthogonal(torch.stack(nesterov)).to(matrices[0].dtype)
-        torch._foreach_mul_(matrices, 1 - lr * group["weight_decay"])
+        made: Tensor | float = 1.0
+        if self.found_inf is not None:
+            made = 1 - self.found_inf
+            # Gradients that equal the means leave the means as they are, and are finite.
+            gradients = torch.where(made > 0, gradients, torch.stack(means))
+        torch._foreach_lerp_(means, gradients.unbind(), 1 - momentum)
+        nesterov = gradients.lerp(torch.stack(means), momentum)
+        updates = orthogonal(nesterov).to(matrices[0].dtype) * made
+        torch._foreach_mul_(matrices, 1 - lr * group["weight_decay"] * made)
         length = lr * 0.2 * math.sqrt(max(matrices[0].shape))
         torch._foreach_add_(matrices, updates.unbind(), alpha=-length)
 
@@ -157,7 +168,12 @@ class MuonWithAdamW(Optimizer):
 
     Each part keeps its own update rule. Groups and state are shared objects, so both parts see the
     learning rate that a schedule sets and the state that a checkpoint restores.
+
+    Attributes:
+        found_inf: see `Muon`.
     """
+
+    found_inf: Tensor | None = None
 
     def __init__(self, muon: Muon, adamw: AdamW) -> None:
         self.parts: tuple[Optimizer, ...] = (muon, adamw)
@@ -173,6 +189,7 @@ class MuonWithAdamW(Optimizer):
     def step(self, closure: None = None) -> None:  # type: ignore[override]
         """Update all weights that have a gradient."""
         for part in self.parts:
+            part.found_inf = self.found_inf  # type: ignore[attr-defined]
             part.step()
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:

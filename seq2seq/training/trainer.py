@@ -13,7 +13,6 @@ import torch
 from lightning.fabric import Fabric
 from torch import Tensor
 from torch.distributed.fsdp import FSDPModule
-from torch.optim import AdamW
 
 from seq2seq.config import CheckpointConfig, OptimConfig, TrainerConfig
 from seq2seq.data.collate import Batch
@@ -117,9 +116,9 @@ class Trainer:
         self.ema = EMA(self.model, optim.ema) if optim.ema else None
         self.spikes = LossSpikes(config.max_loss_spike, self.device)
         self.skipped = torch.zeros((), dtype=torch.bool, device=self.device)
-        # A fused AdamW can skip a step by itself; otherwise the host waits for the verdict.
-        on_gpu = self.device.type == "cuda" and not self.sharded and self.scaler is None
-        self.skips_on_device = on_gpu and isinstance(self.optimizer, AdamW)
+        # The optimiser skips a step by itself; else the host waits for the verdict.
+        on_gpu = self.device.type == "cuda"
+        self.skips_on_device = on_gpu and not self.sharded and self.scaler is None
 
     def fit(
         self,
@@ -253,7 +252,7 @@ class Trainer:
         else:
             self.skipped = self.spikes.judge(self.step + 1, nll, norm)
             if self.skips_on_device:
-                # As torch's GradScaler does it: a fused AdamW reads `found_inf`, and updates
+                # As torch's GradScaler does it: the optimiser reads `found_inf`, and updates
                 # nothing if it is 1.
                 setattr(self.optimizer, "found_inf", self.skipped.float())  # noqa: B010
             elif self.skipped:

@@ -13,6 +13,7 @@ import torch
 from conftest import ENVIRONMENT, ROOT, TOY, run_command
 from tiny_training import KeptFaults, Recorder, fp16, tiny_fit, tiny_task, weights
 
+from seq2seq.config import OptimConfig
 from seq2seq.training.checkpointing import checkpoint_path
 from seq2seq.training.distributed import make_fabric
 
@@ -64,9 +65,11 @@ def test_a_run_that_goes_on_ends_like_one_that_never_stopped(
         assert trainer.scaler.state_dict() == resumed.scaler.state_dict()
 
 
-def test_a_step_that_the_device_skips_by_itself_leaves_no_trace(device, accelerator):
+@pytest.mark.parametrize("optimizer", ["adamw", "muon"])
+def test_a_step_that_the_device_skips_by_itself_leaves_no_trace(device, accelerator, optimizer):
     """On a GPU nothing waits for the judgement; the report comes one step later."""
-    recorder, kept, task = Recorder(), KeptFaults(), tiny_task()
+    optim = OptimConfig(optimizer=optimizer, schedule="wsd", lr=0.01, warmup_steps=2)
+    recorder, kept, task = Recorder(), KeptFaults(), tiny_task(optim)
     passes = []
 
     def poisoned(gradient):
