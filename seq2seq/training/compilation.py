@@ -16,13 +16,14 @@ from seq2seq.model.translation_model import TranslationModel
 
 log = logging.getLogger(__name__)
 
-SENTENCES, LENGTH = 67, 31  # of the trial; torch chooses kernels by the first sizes that it sees
+LENGTH = 31  # tokens of the longer side in the trial
 
 
 def compile_layers(
     model: TranslationModel,
     device: torch.device,
     forward_backward: Callable[[Batch, bool], object],
+    positions: int,
 ) -> None:
     """Compile the layers of a model, and try them with one forward and one backward pass.
 
@@ -34,6 +35,8 @@ def compile_layers(
         model: a transformer.
         forward_backward: runs both passes on a batch; its second argument says whether processes
             exchange the gradients, which a trial need not.
+        positions: of the trial, source and target together, as many as batches of the run have:
+            torch makes other kernels for much larger or smaller sizes than those of the trial.
 
     Raises:
         RunError: torch cannot compile the layers on this machine.
@@ -44,10 +47,12 @@ def compile_layers(
             layer.compile(dynamic=True)
     # All sizes differ, because torch takes equal sizes for one symbol.
     longest = min(LENGTH, model.config.max_length)
+    sentences = positions // (2 * longest - 2) | 1  # odd, so that no kernel needs even numbers
+    sentences = sentences if sentences > longest else longest + 2
     try:
         with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
             source, target = (
-                torch.ones(SENTENCES, n, dtype=torch.long, device=device)
+                torch.ones(sentences, n, dtype=torch.long, device=device)
                 for n in (longest - 2, longest)
             )
             trial = Batch(source, target, target, source.numel(), target.numel())

@@ -112,7 +112,7 @@ class Trainer:
         self.max_tokens, self.expected = max_tokens, max_tokens * config.accumulate
         self.timer = Timer(self.device)
         if config.compile:
-            compile_layers(self.model, self.device, self._forward_backward)
+            compile_layers(self.model, self.device, self._forward_backward, max_tokens)
         self.ema = EMA(self.model, optim.ema) if optim.ema else None
         self.spikes = LossSpikes(config.max_loss_spike, self.device)
         self.skipped = torch.zeros((), dtype=torch.bool, device=self.device)

@@ -40,7 +40,7 @@ def compiled(model, backend) -> None:
 
     for part in model.modules():
         part.compile = partial(part.compile, backend=backend)
-    compile_layers(model, CPU, forward_backward)
+    compile_layers(model, CPU, forward_backward, 500)
 
 
 @pytest.mark.parametrize("options", [{}, {"positions": "rotary", "n_kv_heads": 2}])
