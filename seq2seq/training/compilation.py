@@ -13,6 +13,7 @@ from torch import nn
 from seq2seq.data.collate import Batch
 from seq2seq.errors import RunError
 from seq2seq.model.translation_model import TranslationModel
+from seq2seq.training.hardware import ran_out
 
 log = logging.getLogger(__name__)
 
@@ -35,29 +36,23 @@ def compile_layers(
         model: a transformer.
         forward_backward: runs both passes on a batch; its second argument says whether processes
             exchange the gradients, which a trial need not.
-        positions: of the trial, source and target together, as many as batches of the run have:
-            torch makes other kernels for much larger or smaller sizes than those of the trial.
+        positions: most of a batch, source and target together. The trial has as many: for much
+            larger or smaller sizes than its own, torch makes other graphs.
 
     Raises:
         RunError: torch cannot compile the layers on this machine.
+        RuntimeError, MemoryError: memory ran out.
     """
     started = time.perf_counter()
     for stack in (part for part in model.children() if isinstance(part, nn.ModuleList)):
         for layer in stack:
             layer.compile(dynamic=True)
-    # All sizes differ, because torch takes equal sizes for one symbol.
-    longest = min(LENGTH, model.config.max_length)
-    sentences = positions // (2 * longest - 2) | 1  # odd, so that no kernel needs even numbers
-    sentences = sentences if sentences > longest else longest + 2
     try:
         with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-            source, target = (
-                torch.ones(sentences, n, dtype=torch.long, device=device)
-                for n in (longest - 2, longest)
-            )
-            trial = Batch(source, target, target, source.numel(), target.numel())
-            forward_backward(trial, False)
+            forward_backward(_trial(positions, model.config.max_length).to(device), False)
     except Exception as error:  # compilers fail in many ways
+        if ran_out(error):
+            raise
         first_paragraph = " ".join(str(error).partition("\n\n")[0].split())[:300]
         raise RunError(
             f"trainer.compile=true: torch cannot compile the layers here ({type(error).__name__}: "
@@ -65,6 +60,17 @@ def compile_layers(
         ) from error
     model.zero_grad()
     log.info("compile     compiled in %.1f s", time.perf_counter() - started)
+
+
+def _trial(positions: int, max_length: int) -> Batch:
+    """Make a batch of which all sizes differ, because torch takes equal sizes for one symbol."""
+    target_length = min(LENGTH, max_length)
+    source_length = target_length - 2
+    sentences = max(positions // (source_length + target_length), target_length + 1)
+    source, target = (
+        torch.ones(sentences, length, dtype=torch.long) for length in (source_length, target_length)
+    )
+    return Batch(source, target, target, source.numel(), target.numel())
 
 
 @contextmanager

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import errno
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from seq2seq.errors import RunError, command_line
-from seq2seq.training.hardware import peak_memory
+from seq2seq.training.hardware import peak_memory, ran_out
 from seq2seq.training.trainer import Trainer
 
 DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO, errno.EACCES)
-# Allocators raise a RuntimeError with such a text; torch.OutOfMemoryError is one, too.
-OUT_OF_MEMORY = "can't allocate memory|not enough memory|out of memory|STATUS_ALLOC_FAILED"
 
 
 @contextmanager
@@ -46,12 +43,6 @@ def plain_failures(run_dir: Path, trainer: Trainer | None = None) -> Iterator[No
         raise RunError(_out_of_memory(run_dir, trainer)) from error
 
 
-def ran_out(error: BaseException) -> bool:
-    """Tell whether an error says that the memory of the GPU or of the machine ran out."""
-    by_text = isinstance(error, RuntimeError) and re.search(OUT_OF_MEMORY, str(error))
-    return isinstance(error, MemoryError) or bool(by_text)
-
-
 def _out_of_memory(run_dir: Path, trainer: Trainer | None) -> str:
     """Say what a user can do; a trainer without a batch is validating, or has made no step."""
     if trainer is not None and (batch := trainer.batch) is not None:
@@ -73,4 +64,7 @@ def _out_of_memory(run_dir: Path, trainer: Trainer | None) -> str:
             f"much translated at once: {again}. For a new run: a smaller decode.beam="
             f"{decode.beam}"
         )
-    return "out of memory before the first step: a smaller model needs less"
+    return (
+        "out of memory before the first step: a smaller model needs less, and with trainer.compile "
+        "so does a smaller data.max_tokens"
+    )

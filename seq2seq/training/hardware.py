@@ -32,6 +32,9 @@ from seq2seq.model.fused_attention import fused_backend
 
 Config = TypeVar("Config", bound=TrainConfig)
 
+# Allocators raise a RuntimeError with such a text; torch.OutOfMemoryError is one, too.
+OUT_OF_MEMORY = "can't allocate memory|not enough memory|out of memory|STATUS_ALLOC_FAILED"
+
 
 def choose_accelerator(config: TrainerConfig) -> str:
     """Choose `cpu` or `gpu`: as the settings say or, for auto, a GPU if there is one.
@@ -233,3 +236,9 @@ def peak_memory(device: str) -> int:
             peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
             return peak if sys.platform == "darwin" else peak * 1024
     return 0
+
+
+def ran_out(error: BaseException) -> bool:
+    """Tell whether an error says that the memory of the GPU or of the machine ran out."""
+    by_text = isinstance(error, RuntimeError) and re.search(OUT_OF_MEMORY, str(error))
+    return isinstance(error, MemoryError) or bool(by_text)

@@ -126,15 +126,18 @@ class Muon(Optimizer):
                 self.state[matrix]["momentum_buffer"] = torch.zeros_like(matrix)
         gradients = torch.stack([m.grad for m in matrices if m.grad is not None])
         means = [self.state[matrix]["momentum_buffer"] for matrix in matrices]
-        made: Tensor | float = 1.0
-        if self.found_inf is not None:
-            made = 1 - self.found_inf
+        decay = lr * group["weight_decay"]
+        skip = self.found_inf
+        if skip is not None:
             # Gradients that equal the means leave the means as they are, and are finite.
-            gradients = torch.where(made > 0, gradients, torch.stack(means))
+            gradients = torch.where(skip > 0, torch.stack(means), gradients)
+            decay = decay * (1 - skip)
         torch._foreach_lerp_(means, gradients.unbind(), 1 - momentum)
         nesterov = gradients.lerp(torch.stack(means), momentum)
-        updates = orthogonal(nesterov).to(matrices[0].dtype) * made
-        torch._foreach_mul_(matrices, 1 - lr * group["weight_decay"] * made)
+        updates = orthogonal(nesterov).to(matrices[0].dtype)
+        if skip is not None:
+            updates = updates * (1 - skip)
+        torch._foreach_mul_(matrices, 1 - decay)
         length = lr * 0.2 * math.sqrt(max(matrices[0].shape))
         torch._foreach_add_(matrices, updates.unbind(), alpha=-length)
 

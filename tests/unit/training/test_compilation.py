@@ -62,6 +62,19 @@ def test_one_graph_serves_all_layers_of_a_kind_and_all_shapes_with_eager_results
     assert counter.frame_count == 2  # of the encoder's layers, and of the decoder's
 
 
+@pytest.mark.parametrize(
+    ("positions", "max_length", "sentences"), [(131_072, 128, 2184), (8192, 10, 455), (64, 128, 32)]
+)
+def test_the_trial_has_the_size_of_a_batch_and_no_two_equal_sizes(positions, max_length, sentences):
+    seen = []
+    model = tiny_transformer(max_length=max_length)
+    compile_layers(model, CPU, lambda batch, sync: seen.append(batch), positions)
+    [batch] = seen
+    assert batch.source.size(0) == batch.labels.size(0) == sentences
+    assert len({sentences, batch.source.size(1), batch.labels.size(1)}) == 3
+    assert batch.labels.size(1) <= max_length
+
+
 def test_random_numbers_do_not_notice():
     model = tiny_transformer(dropout=0.1, encoder_layers=1, decoder_layers=1).train()
     torch.manual_seed(0)
@@ -104,6 +117,14 @@ def test_a_compiler_that_fails_is_told_with_what_to_do():
     said = r"No working C\+\+ compiler found in the usual places\)\. Leave it out"
     with pytest.raises(RunError, match=said):
         compiled(tiny_transformer(max_length=8).train(), broken)
+
+
+def test_too_little_memory_is_not_taken_for_a_broken_compiler():
+    def forward_backward(batch, sync):
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB")
+
+    with pytest.raises(torch.OutOfMemoryError):
+        compile_layers(tiny_transformer(), CPU, forward_backward, 64)
 
 
 @pytest.mark.slow

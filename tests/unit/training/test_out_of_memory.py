@@ -11,7 +11,8 @@ import torch
 from seq2seq.config import DecodeConfig, TrainerConfig, may_change
 from seq2seq.data.collate import Batch
 from seq2seq.errors import RunError
-from seq2seq.training.failures import plain_failures, ran_out
+from seq2seq.training.failures import plain_failures
+from seq2seq.training.hardware import ran_out
 
 CPU_MESSAGE = (
     "[enforce fail at alloc_cpu.cpp:117] err == 0. DefaultCPUAllocator: can't allocate memory: you "
