@@ -138,7 +138,7 @@ def test_pages_that_the_code_names_exist():
 def test_picture_of_attention_has_the_tokens_of_the_shipped_model():
     words = shipped().vocabularies
     english = words.source.encode(["My neighbor bought a red car yesterday."])[0]
-    french = words.target.encode(["Mon voisin a acheté une voiture rouge hier."])[0]
+    french = words.target.encode(["Ma voisine a acheté une voiture rouge hier."])[0]
     svg = (ROOT / "docs" / "_static" / "attention.svg").read_text(encoding="utf-8")
     tokens = [*words.source.tokens(english), "</s>", *words.target.tokens(french), "</s>"]
     assert [html.unescape(text) for text in re.findall(r">([^<]*)</text>", svg)] == tokens
