@@ -68,7 +68,9 @@ def test_a_run_that_goes_on_ends_like_one_that_never_stopped(
 @pytest.mark.parametrize("optimizer", ["adamw", "muon"])
 def test_a_step_that_the_device_skips_by_itself_leaves_no_trace(device, accelerator, optimizer):
     """On a GPU nothing waits for the judgement; the report comes one step later."""
-    optim = OptimConfig(optimizer=optimizer, schedule="wsd", lr=0.01, weight_decay=0.1)
+    optim = OptimConfig(
+        optimizer=optimizer, schedule="wsd", lr=0.01, warmup_steps=1, weight_decay=0.1
+    )
     recorder, kept, task = Recorder(), KeptFaults(), tiny_task(optim)
     passes = []
 

@@ -99,7 +99,9 @@ def test_a_device_that_skips_by_itself_ends_with_the_same_weights_and_tells_one_
 ):
     """The way of a GPU: nothing waits for the judgement, and the optimiser reads the flag."""
 
-    optim = OptimConfig(optimizer=optimizer, schedule="wsd", lr=0.01, weight_decay=0.1)
+    optim = OptimConfig(
+        optimizer=optimizer, schedule="wsd", lr=0.01, warmup_steps=1, weight_decay=0.1
+    )
     waiting, on_device, averages = Recorder(), Recorder(), []
     for recorder, callbacks, late in ((waiting, [], 0), (on_device, [SkipsOnDevice()], 1)):
 
@@ -187,9 +189,8 @@ def test_skipped_steps_do_not_move_the_average_and_are_counted_in_a_row():
 
 def test_a_run_that_goes_on_judges_as_if_it_had_never_stopped(tmp_path):
     whole = tiny_fit(poison(tiny_task(), "hidden", math.nan, 3), [], 8)
-    first = tiny_fit(
-        poison(tiny_task(), "hidden", math.nan, 3), [], 4, run_dir=tmp_path, save_every=4
-    )
+    first = tiny_fit(poison(tiny_task(), "hidden", math.nan, 3), [], 4, run_dir=tmp_path,
+                     save_every=4)
     assert first.spikes.state_dict()["in_a_row"] == 1
     checkpoint = tmp_path / "checkpoints" / "step-00000004.ckpt"
     second = tiny_fit(tiny_task(), [], 8, checkpoint=checkpoint, run_dir=tmp_path)
@@ -211,15 +212,8 @@ def test_a_bad_step_ends_a_run_that_a_signal_would_end_too(tmp_path):
 
     task = poison(tiny_task(), "hidden", math.nan, 2)
     with pytest.raises(RunError, match="step 3 was bad"):
-        tiny_fit(
-            task,
-            [Signal(), SkipsOnDevice()],
-            7,
-            run_dir=tmp_path,
-            save_every=9,
-            skipped_steps=Stops(),
-            val_every_n_steps=9,
-        )
+        tiny_fit(task, [Signal(), SkipsOnDevice()], 7, run_dir=tmp_path, save_every=9,
+                 skipped_steps=Stops(), val_every_n_steps=9)
     assert step_of(newest_checkpoint(tmp_path)) == 3
 
 
