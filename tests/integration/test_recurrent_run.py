@@ -43,6 +43,7 @@ def recurrent_run(script, toy_corpus, tmp_path_factory):
     return run_dir
 
 
+@pytest.mark.slow
 def test_a_resumed_run_is_one_that_never_stopped(script, toy_corpus, recurrent_run, tmp_path):
     result = script(
         "train",

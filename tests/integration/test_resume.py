@@ -85,7 +85,10 @@ def test_kill_9_loses_nothing_but_the_time_since_the_last_checkpoint(
     assert_same_end(run_dir, unbroken)
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.slow)],
+)
 def test_a_signal_saves_says_how_to_resume_and_has_its_own_exit_code(
     number, code, unbroken, script, toy_corpus, tmp_path
 ):
@@ -121,7 +124,7 @@ def curves(run_dir: Path) -> list[dict[str, str]]:
     [
         pytest.param(20, signal.SIGTERM, 143, id="first, term", marks=pytest.mark.slow),
         pytest.param(20, signal.SIGKILL, -9, id="first, kill"),
-        pytest.param(40, signal.SIGTERM, 143, id="last, term"),
+        pytest.param(40, signal.SIGTERM, 143, id="last, term", marks=pytest.mark.slow),
         pytest.param(40, signal.SIGKILL, -9, id="last, kill", marks=pytest.mark.slow),
     ],
 )
