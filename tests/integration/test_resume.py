@@ -87,7 +87,7 @@ def test_kill_9_loses_nothing_but_the_time_since_the_last_checkpoint(
 
 @pytest.mark.parametrize(
     ("number", "code"),
-    [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.slow)],
+    [pytest.param(signal.SIGINT, 130, marks=pytest.mark.slow), (signal.SIGTERM, 143)],
 )
 def test_a_signal_saves_says_how_to_resume_and_has_its_own_exit_code(
     number, code, unbroken, script, toy_corpus, tmp_path

@@ -19,7 +19,7 @@ from seq2seq.config import TrainConfig
 from seq2seq.config.checked import groups_of
 
 ROOT = Path(__file__).resolve().parents[2]
-pytestmark = pytest.mark.slow  # over a minute, and `make docs` shows the same faults
+pytestmark = pytest.mark.slow  # builds the whole site
 
 
 class Page(HTMLParser):

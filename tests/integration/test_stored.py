@@ -204,8 +204,9 @@ def test_a_stored_bundle_is_written_again_as_it_is(tmp_path: Path) -> None:
 
 @pytest.fixture(
     scope="module",
-    params=["interrupted_ema", pytest.param("interrupted", marks=pytest.mark.slow)],
-)
+    params=[pytest.param(name, marks=[pytest.mark.slow] * (name == "interrupted"))
+            for name in EXPECTED],
+)  # fmt: skip
 def resumed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     run_dir = tmp_path_factory.mktemp("stored") / request.param
     shutil.copytree(STORED / "interrupted_runs" / request.param, run_dir)
