@@ -280,6 +280,12 @@ class _Writer:
         """Tell whether a unit of the target is no word."""
         return not self.target[self.units[unit][0]].isalnum()
 
+    def _hyphenated(self, unit: int) -> bool:
+        """Tell whether a unit of the target and the next are in one word, such as va-t'en."""
+        (start, end), (after, last) = self.units[unit : unit + 2]
+        elided = self.target[end - 1] in "'’" and self.target[:start].endswith("-")
+        return end == after and (elided or "-" in (self.target[start:end], self.target[after:last]))
+
     def _joins(self, element: Element) -> bool:
         """Tell whether an element stands right behind a word, like the sign of a trademark."""
         tag = element.opening
@@ -301,6 +307,11 @@ class _Writer:
             last = self.target[slice(*self.units[end - 1])]
             if last[-1] in "'’" and end in free and end < high:
                 end += 1  # an elided word belongs to the next one
+            if element.opening.token.name == '"':  # which stands in no word
+                while start - 1 in free and self._hyphenated(start - 1):
+                    start -= 1
+                while end in free and self._hyphenated(end - 1):
+                    end += 1
             return start, end
         first = sum(start < element.start for start, _ in self.source_units)
         words = [self.source[start].isalnum() for start, _ in self.source_units]
