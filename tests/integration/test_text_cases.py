@@ -30,7 +30,7 @@ def translator() -> Translator:
         # Emoji, symbols and amounts
         ("See you tomorrow 👍", r"À demain 👍"),
         ("Thanks ❤️", r"Merci ❤️"),
-        ("Happy New Year 🎉🎉", r".*année ?🎉🎉"),
+        ("Happy New Year 🎉🎉", r"(?:.*année|Joyeux Nouvel An) ?🎉🎉"),
         ("I love this city 😍!", r".*ville.*😍.*"),
         # Quotation marks and apostrophes
         ('I am "hungry".', r"[^\"]*\"[^\"]*\bfaim\"\."),
