@@ -15,8 +15,6 @@ import hypothesis
 import pytest
 from filelock import FileLock
 
-from seq2seq.cores import usable_cores
-
 # The same examples each time, so that what passed before a change passes after it; `make test-all`
 # draws others.
 hypothesis.settings.register_profile("same", derandomize=True)
@@ -59,11 +57,6 @@ TOY = (
     "optim.warmup_steps=100",
     "trainer.log_every_n_steps=5",
 )
-
-
-def pytest_xdist_auto_num_workers() -> int:
-    """Give one worker more than there are cores: tests often wait for commands."""
-    return usable_cores() + 1
 
 
 def run_command(*command: object, cwd: Path = ROOT, stdin: str | bytes = b"", **variables: str):

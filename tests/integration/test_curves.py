@@ -11,7 +11,7 @@ import pytest
 STEPS, WINDOW = 300, 25
 RUN = ("experiment=demo", "logger=csv", "decode=greedy", f"trainer.max_steps={STEPS}",
        f"trainer.val_every_n_steps={STEPS}", "trainer.val_pairs=20", "trainer.log_every_n_steps=1",
-       "trainer.accelerator=cpu")
+       "trainer.accelerator=cpu", "optim.warmup_steps=100")
 
 
 def windows(run_dir: Path) -> list[float]:

@@ -160,7 +160,7 @@ def test_a_card_has_what_the_hub_reads_and_a_push_is_told_first(tuned, folders):
             if one.metric_type == "bleu"}  # fmt: skip
     beams = [(one.metric_args or {}).get("beam") for one in card.eval_results
              if (one.dataset_name, one.dataset_split, one.metric_type) == ("own", "test", "bleu")]
-    assert sorted(beams) == [1, 4]
+    assert sorted(beams) == [1, 5]
     scores = json.loads((tuned / "bundle" / "config.json").read_text())["training"]["scores"]
     assert bleu["own", "validation"] == round(scores["BLEU"], 2)
     assert bleu.keys() == {("own", "validation"), ("own", "test"), ("general", "test")}

@@ -290,6 +290,7 @@ def test_two_processes_log_once(strategy, toy_corpus, tmp_path):
     result = run_command(
         sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", train,
         *TOY, "trainer=cpu", f"trainer.strategy={strategy}", "trainer.devices=2", "logger=wandb",
+        "logger.share=all",
         f"data.path={toy_corpus}", f"run_dir={run_dir}", "decode=greedy", "trainer.max_steps=10",
         "trainer.val_every_n_steps=5",
     )  # fmt: skip
