@@ -108,11 +108,12 @@ def cache(between_workers, tmp_path_factory) -> Path:
 def run_program(
     program: Path, *arguments: object, cwd: Path = ROOT, stdin: str | bytes = b"", **variables: str
 ):
-    """The same for a Python program; without other variables it is forked, which is faster."""
-    if variables:
+    """The same for a Python program; it is forked, which is faster, if Python itself need not read
+    the variables."""
+    if any(name.startswith("PYTHON") for name in variables):
         return run_command(sys.executable, program, *arguments, cwd=cwd, stdin=stdin, **variables)
     data = stdin.encode() if isinstance(stdin, str) else stdin
-    return forked.run(program, *arguments, cwd=cwd, env=ENVIRONMENT, stdin=data)
+    return forked.run(program, *arguments, cwd=cwd, env={**ENVIRONMENT, **variables}, stdin=data)
 
 
 @pytest.fixture(scope="session")

@@ -10,10 +10,12 @@ import atexit
 import multiprocessing
 import os
 import runpy
+import signal
 import subprocess
 import sys
 import tempfile
 import threading
+import traceback
 from collections.abc import Mapping, Sequence
 from multiprocessing import forkserver
 from multiprocessing.process import BaseProcess
@@ -36,15 +38,26 @@ def _be(
         flags = os.O_RDONLY if number == 0 else os.O_WRONLY | os.O_CREAT | os.O_APPEND
         os.dup2(os.open(path, flags), number)
     sys.stdin = open(0, encoding="utf-8")  # noqa: SIM115  # as long as the process lives
+    os.setsid()  # signals to its group reach its own children and no other command
+    # Shells start what runs in the background with Ctrl-C ignored, and children inherit that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     os.chdir(cwd)
     os.environ.clear()
     os.environ.update(env)
+    multiprocessing.set_start_method(None, force=True)  # its own children are not of this server
     sys.argv = [program, *arguments]
     sys.path.insert(0, str(Path(program).parent))
+    code: object = 0
     try:
         runpy.run_path(program, run_name="__main__")
-    finally:
-        atexit._run_exitfuncs()
+    except SystemExit as end:
+        code = end.code
+    except BaseException:
+        traceback.print_exc()
+        code = 1
+    # Only now does no frame hold a loader any more, whose processes would be waited for.
+    atexit._run_exitfuncs()
+    sys.exit(code)
 
 
 def begin(
@@ -78,6 +91,36 @@ def run(
         assert process.exitcode is not None, f"{program} {arguments} has not ended in ten minutes"
         out, err = (path.read_text(encoding="utf-8") for path in streams[1:])
     return subprocess.CompletedProcess([program, *arguments], process.exitcode, out, err)
+
+
+class Command:
+    """A Python program that was started, with what tests need of `subprocess.Popen`."""
+
+    def __init__(self, program: Path, *arguments: object, cwd: Path, env: Mapping[str, str]):
+        self._folder = tempfile.TemporaryDirectory()
+        self._out, self._err = (Path(self._folder.name, name) for name in ("out", "err"))
+        streams = [Path(os.devnull), self._out, self._err]
+        self._process = begin(program, *arguments, cwd=cwd, env=env, streams=streams)
+        self.pid = self._process.pid
+
+    @property
+    def returncode(self) -> int | None:
+        return self._process.exitcode
+
+    poll = returncode.fget
+
+    def send_signal(self, number: int) -> None:
+        os.kill(self.pid, number)
+
+    def wait(self, timeout: float = 600) -> int:
+        self._process.join(timeout)
+        assert self.returncode is not None, "it has not ended in time"
+        return self.returncode
+
+    def communicate(self, timeout: float = 600) -> tuple[str, str]:
+        """Wait until it ends; return its output and its error output."""
+        self.wait(timeout)
+        return self._out.read_text(encoding="utf-8"), self._err.read_text(encoding="utf-8")
 
 
 def _feed(pipe: Path, data: bytes) -> None:

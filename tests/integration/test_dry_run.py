@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import re
-import sys
 
 import pytest
-from conftest import ROOT, TOY, run_command
+from conftest import TOY
 
 
 @pytest.fixture(scope="module")
-def printed(toy_corpus, tmp_path_factory):
+def printed(script, toy_corpus, tmp_path_factory):
     folder = tmp_path_factory.mktemp("nowhere")
-    result = run_command(
-        sys.executable, ROOT / "scripts" / "train.py", *TOY, f"data.path={toy_corpus}",
+    result = script(
+        "train", *TOY, f"data.path={toy_corpus}",
         "dry_run=true", "trainer.max_steps=20epochs", "trainer.accumulate=2", "optim.ema=0.9",
         "trainer=cpu", "trainer.precision=32-true", cwd=folder,
     )

@@ -7,7 +7,7 @@ import shlex
 import sys
 
 import pytest
-from conftest import ROOT, run_command
+from conftest import ROOT, run_command, run_program
 from marian import marian, sentences
 
 transformers = pytest.importorskip("transformers")
@@ -39,7 +39,7 @@ def folders(tmp_path_factory):
 
 
 def seq2seq(*arguments):
-    result = run_command(sys.executable, "-m", "seq2seq.cli.main", *arguments, cwd=ROOT)
+    result = run_program(ROOT / "seq2seq/cli/main.py", *arguments)
     assert result.returncode == 0, result.stdout + result.stderr
     return result.stdout
 

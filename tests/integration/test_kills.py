@@ -13,8 +13,6 @@ import os
 import random
 import shutil
 import signal
-import subprocess
-import sys
 import time
 from collections import Counter
 from multiprocessing.process import BaseProcess
@@ -36,11 +34,8 @@ SETTINGS = (
 )  # fmt: skip
 
 
-def start(*settings: object) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        [sys.executable, str(ROOT / "scripts" / "train.py"), *map(str, settings)],
-        cwd=ROOT, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-    )
+def start(*settings: object) -> forked.Command:
+    return forked.Command(ROOT / "scripts" / "train.py", *settings, cwd=ROOT, env=ENVIRONMENT)
 
 
 def logged_step(run_dir: Path) -> int:
@@ -52,8 +47,8 @@ def logged_step(run_dir: Path) -> int:
         return max((int(row["step"] or 0) + 1 for row in csv.DictReader(file)), default=0)
 
 
-def finish(process: subprocess.Popen[bytes]) -> None:
-    printed = process.communicate(timeout=300)[0].decode()
+def finish(process: forked.Command) -> None:
+    printed = "".join(process.communicate(timeout=300))
     assert process.returncode == 0, printed
 
 

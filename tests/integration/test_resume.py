@@ -8,13 +8,12 @@ import os
 import resource
 import shutil
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 from conftest import ENVIRONMENT, ROOT, TOY
+from forked import Command
 
 from seq2seq.training.checkpointing import newest_checkpoint, read_checkpoint, step_of
 
@@ -24,15 +23,11 @@ STEPS = ("decode.batch_tokens=16", "decode=greedy", "trainer.val_every_n_steps=2
          "logger=csv")
 
 
-def start(*settings: object) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, str(ROOT / "scripts" / "train.py"), *map(str, settings)],
-        cwd=ROOT, env=ENVIRONMENT, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        start_new_session=True,
-    )
+def start(*settings: object) -> Command:
+    return Command(ROOT / "scripts" / "train.py", *settings, cwd=ROOT, env=ENVIRONMENT)
 
 
-def wait_for(path: Path, process: subprocess.Popen[str], text: str = "") -> None:
+def wait_for(path: Path, process: Command, text: str = "") -> None:
     for _ in range(2400):
         if path.exists() and text in path.read_text(errors="replace"):
             return
@@ -97,7 +92,7 @@ def test_a_signal_saves_says_how_to_resume_and_has_its_own_exit_code(
                     "trainer.max_steps=100000", "data.num_workers=1")
     wait_for(run_dir / "checkpoints" / "step-00000008.ckpt", process)
     os.killpg(process.pid, number)  # as a terminal does: the loader's workers get it too
-    printed = process.communicate(timeout=120)[0]
+    printed = "".join(process.communicate(timeout=120))
     assert process.returncode == code, printed
     assert f"resume={run_dir}" in printed
     assert "Traceback" not in printed
@@ -139,7 +134,7 @@ def test_a_validation_that_was_broken_off_is_made_up_for(
     wait_for(run_dir / "metrics" / "version_0" / "metrics.csv", process, f",{step - 1},")
     process.send_signal(number)
     sent = time.monotonic()
-    printed = process.communicate(timeout=60)[0]
+    printed = "".join(process.communicate(timeout=60))
     assert time.monotonic() - sent < 30  # it takes 2 on an idle machine
     assert process.returncode == code, printed
     newest = newest_checkpoint(run_dir)
@@ -163,7 +158,7 @@ def test_a_full_disk_keeps_the_last_checkpoint_and_says_how_to_go_on(
                     "trainer.max_steps=40")
     wait_for(run_dir / "checkpoints" / "step-00000008.ckpt", process)
     resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (10**5, 10**5))  # bytes of any file
-    printed = process.communicate(timeout=60)[0]
+    printed = "".join(process.communicate(timeout=60))
     assert process.returncode == 1, printed
     assert "File too large. Make room or correct the folder's permissions" in printed
     assert f"seq2seq train resume={run_dir}" in printed

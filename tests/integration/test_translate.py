@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import gzip
 import json
+import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
 
 import pytest
-from conftest import ENVIRONMENT, WORDS, run_command
+from conftest import ENVIRONMENT, WORDS, run_program
+from forked import Command
+
+TRANSLATE = Path(sys.executable).with_name("translate")
 
 
 def test_texts_on_the_command_line(toy_run, translate):
@@ -57,17 +61,17 @@ def test_a_killed_translation_of_a_file_is_gone_on_with(toy_run, tmp_path):
     numbers, lines = list(WORDS), 6000
     source = "".join(f"{numbers[i % 10]} {numbers[i // 10 % 10]}\n" for i in range(lines))
     (tmp_path / "a.txt").write_text(source)
-    task = [Path(sys.executable).with_name("translate"), "--model", toy_run, "--beam", "1",
+    task = [TRANSLATE, "--model", toy_run, "--beam", "1",
             "--file", "a.txt", "--output", "b.txt.gz", "--quiet"]  # fmt: skip
-    process = subprocess.Popen(task, cwd=tmp_path, env=ENVIRONMENT)
+    process = Command(*task, cwd=tmp_path, env=ENVIRONMENT)
     description = tmp_path / "b.txt.gz.partial.json"
     while not description.exists() or json.loads(description.read_text())["records"] == 0:
         assert process.poll() is None
         time.sleep(0.01)
-    process.kill()
+    process.send_signal(signal.SIGKILL)
     process.wait()
     assert json.loads(description.read_text())["records"] < lines
-    result = run_command(*task, "--resume", cwd=tmp_path)
+    result = run_program(*task, "--resume", cwd=tmp_path)
     assert (result.returncode, result.stderr) == (0, "")
     found = gzip.decompress((tmp_path / "b.txt.gz").read_bytes()).decode()
     expected = [" ".join(WORDS[word] for word in line.split()) for line in source.splitlines()]
@@ -75,9 +79,8 @@ def test_a_killed_translation_of_a_file_is_gone_on_with(toy_run, tmp_path):
 
 
 def test_a_reader_that_goes_away_ends_it_quietly(toy_run):
-    command = Path(sys.executable).with_name("translate")
     process = subprocess.Popen(
-        ["bash", "-c", f"yes one | {command} --quiet --model {toy_run} | head -1; echo "
+        ["bash", "-c", f"yes one | {TRANSLATE} --quiet --model {toy_run} | head -1; echo "
          "${PIPESTATUS[1]}"],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT,
     )  # fmt: skip

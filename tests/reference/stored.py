@@ -22,6 +22,7 @@ from pathlib import Path
 from types import UnionType
 from typing import Any, get_args, get_type_hints
 
+import forked
 import torch
 
 from seq2seq import Translator
@@ -249,15 +250,15 @@ def _type_name(kind: Any) -> str:
 
 
 def run(*arguments: object, **variables: str) -> subprocess.CompletedProcess[str]:
-    """Run a script of the project from the root of the clone, on one thread."""
+    """Run a script or a command of the project from the root of the clone, on one thread."""
     given = {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "COLUMNS": "200"}
     environment = {**os.environ, "PYTHONPATH": str(ROOT), **given, **variables}
     environment.pop("SEQ2SEQ_MODEL", None)
-    return subprocess.run(
-        [sys.executable, *map(str, arguments)],
-        cwd=ROOT, env=environment, text=True, capture_output=True, stdin=subprocess.DEVNULL,
-        timeout=600, check=False,
-    )  # fmt: skip
+    program, *rest = arguments
+    if program == "-m":
+        module, *rest = rest
+        program = Path(str(module).replace(".", "/") + ".py")
+    return forked.run(ROOT / str(program), *rest, cwd=ROOT, env=environment)
 
 
 COMMANDS = {  # with options; the others are given name=value

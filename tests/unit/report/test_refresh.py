@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 from example_run import write_run
 from html_elements import Page
 
 from seq2seq.report.page import refresh_report, run_of, write_report
 
-ROOT = Path(__file__).resolve().parents[3]
 
-
-def test_a_report_after_evaluate_shows_the_scores_and_the_sentences(tmp_path):
+def test_a_report_after_evaluate_shows_the_scores_and_the_sentences(script, tmp_path):
     run = write_run(tmp_path / "run")
     for file in sorted((run / "evaluation/starter-test").iterdir()):
         file.unlink()
@@ -24,12 +17,10 @@ def test_a_report_after_evaluate_shows_the_scores_and_the_sentences(tmp_path):
     assert "No test set has been scored yet" in (run / "report.html").read_text(encoding="utf-8")
     (tmp_path / "test.en").write_text("a man\nthe house\n")
     (tmp_path / "test.fr").write_text("un homme\nla maison\n")
-    done = subprocess.run(
-        [sys.executable, ROOT / "scripts/evaluate.py", f"bundle={run}", "data=files",
-         f"data.test=[{tmp_path}/test.en,{tmp_path}/test.fr]", "split=test", "device=cpu",
-         "training_text=none"],
-        cwd=tmp_path, capture_output=True, text=True, check=False,
-        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+    done = script(
+        "evaluate", f"bundle={run}", "data=files",
+        f"data.test=[{tmp_path}/test.en,{tmp_path}/test.fr]", "split=test", "device=cpu",
+        "training_text=none", cwd=tmp_path,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     page = Page((run / "report.html").read_text(encoding="utf-8"))
