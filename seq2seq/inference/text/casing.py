@@ -34,7 +34,8 @@ class Casing(Step):
     def _small(self, prose: str) -> str:
         if not prose.isupper() or len(_WORD.findall(prose)) < 2:
             return prose
-        small = prose.lower()
+        # The ohm sign stays, whose small letter is that of omega.
+        small = "".join(c.lower() if c.lower().upper() == c else c for c in prose)
         if self.languages[0] == "en":
             small = _I.sub("I", small)
         return _BEGIN.sub(lambda first: first[0].upper(), small)

@@ -19,6 +19,7 @@ CASING = Casing()
         ("PLEASE CLOSE THE DOOR!", "Please close the door!"),
         ("WHAT DO I DO? I'M LATE", "What do I do? I'm late"),
         ("«5 ÉCOLES FERMÉES»", "«5 écoles fermées»"),
+        ("ADD 5 \u2126 HERE", "Add 5 \u2126 here"),  # an ohm sign
         ("CLICK <b>HERE</b>, {name}: https://example.com/Docs &amp; WAIT",
          "Click <b>here</b>, {name}: https://example.com/Docs &amp; wait"),
     ],
