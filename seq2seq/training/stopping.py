@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import signal
 import time
@@ -9,6 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
+
+import torch.distributed as dist
 
 from seq2seq.errors import UserError, command_line
 from seq2seq.training.distributed import process_rank
@@ -32,6 +35,27 @@ class Interrupted(UserError):
 
 class Stopping(Exception):
     """The process was asked to stop, so that its validation ends early."""
+
+
+@contextmanager
+def ending_together() -> Iterator[None]:
+    """Have the group of processes end at the exit of each process, if all of them come to an end.
+
+    Threads of a group that is left to the interpreter can abort the process (signal 6). After a
+    failure the group stays: others may still wait for this process, and the end of the group
+    would wait for them.
+    """
+    try:
+        yield
+    except Interrupted:
+        atexit.register(_end_group)
+        raise
+    atexit.register(_end_group)
+
+
+def _end_group() -> None:
+    if dist.is_initialized():
+        dist.destroy_process_group()
 
 
 class StopRequest:

@@ -50,6 +50,7 @@ from seq2seq.training.run_notes import (
     make_up_for_report,
     note_beginning,
 )
+from seq2seq.training.stopping import ending_together
 from seq2seq.training.trainer import Trainer
 from seq2seq.training.validation import Validation, scored_pairs
 
@@ -180,7 +181,7 @@ def fit(
     samples, profile = config.logger.samples, config.trainer.profile
     trainer.callbacks = make_callbacks(run, data, validation, samples=samples, profile=profile)
     started = time.monotonic()
-    with plain_failures(run.folder, trainer):
+    with plain_failures(run.folder, trainer), ending_together():
         trainer.fit(data, validation, config.checkpoint, checkpoint)
     if first:
         finish(trainer, validation, config.data, time.monotonic() - started)
