@@ -204,7 +204,7 @@ def _pieces(element: Element) -> Iterator[Text | Part]:
         if depth or "begin" in marks:
             field_runs.append(child)
             depth += marks.count("begin") - marks.count("end")
-            if depth == 1 and "separate" in marks and _is_link(field_runs):
+            if depth == 1 and "separate" in marks and _shows_text(field_runs):
                 link, depth = Stretch(None, before=field_runs), 0
                 yield Code("open", link)
             elif depth == 0:
@@ -229,8 +229,10 @@ def _pieces(element: Element) -> Iterator[Text | Part]:
         yield Code("close", link)
 
 
-def _is_link(field_runs: Sequence[Element]) -> bool:
-    return any("HYPERLINK" in text for run in field_runs for text in run.itertext("{*}instrText"))
+def _shows_text(field_runs: Sequence[Element]) -> bool:
+    """Tell whether a field shows text: a link, or a table of contents."""
+    texts = (text for run in field_runs for text in run.itertext("{*}instrText"))
+    return any(re.search(r"\b(?:HYPERLINK|TOC)\b", text) for text in texts)
 
 
 def _field_marks(run: Element) -> list[str]:

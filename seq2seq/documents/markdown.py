@@ -27,6 +27,9 @@ from seq2seq.inference.text.tags import Span
 
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\n(?:.*\n)*?(?:---|\.\.\.)[ \t]*(?:\n|\Z)")
 _SPECIAL = re.compile(r"[\\`*|]|\](?=[(\[:])|<(?=[A-Za-z/!?])|(?<!\w)_|_(?!\w)|~~|&(?=#?\w+;)")
+_BREAK = re.compile(r"<br\s*/?>", re.IGNORECASE)
+# A label of an alert, or of a footnote, which is no text.
+_LABEL = re.compile(r"\[(?:!\w+\][ \t]*$|\^[^\]\s]+\]:[ \t]*)")
 _BLOCK = re.compile(r"(?=#{1,6}(?:\s|\Z)|[-+](?:\s|\Z)|>|---)|\d{1,9}(?=[.)](?:\s|\Z))")
 LONGEST = 10_000  # characters of a paragraph; the parser's time grows with their square
 RULES: dict[str, Any] = {
@@ -118,7 +121,20 @@ def _places(text: str, start: int) -> Iterator[Place]:
                 for place in html_places(text[first : spans[-1][1]]):
                     yield replace(place, start=place.start + first, end=place.end + first)
             else:
-                yield _place(text, spans, block.content, parser, env)
+                for lines in filter(None, _unlabelled(text, spans)):
+                    content = "\n".join(text[a:b] for a, b in lines)
+                    yield _place(text, lines, content, parser, env)
+
+
+def _unlabelled(text: str, spans: Sequence[Span]) -> Iterator[list[Span]]:
+    """Yield the lines of a paragraph that belong together: a label begins a text of its own."""
+    lines = list[Span]()
+    for start, end in spans:
+        if label := _LABEL.match(text, start, end):
+            yield lines
+            lines, start = [], label.end()
+        lines += [(start, end)] * (start < end)
+    yield lines
 
 
 def _place(
@@ -171,7 +187,7 @@ def _parts(
         elif one.rule == "backticks" and "code_inline" in kinds:
             yield start, end, Code("word", whole, one.tokens[-1][1].content)
         elif one.rule in ("image", "autolink", "html_inline"):
-            yield start, end, Code("alone", whole)
+            yield start, end, Code("break" if _BREAK.fullmatch(whole) else "alone", whole)
 
 
 def _escaped(text: str) -> str:

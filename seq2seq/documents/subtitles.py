@@ -20,8 +20,10 @@ _TIME = r"(?:\d+:)?\d{1,2}:\d{2}[,.]\d{1,3}"
 _CUE = re.compile(rf"^{_TIME}[ \t]*-->[ \t]*{_TIME}.*\n((?:.*\S.*(?:\n|\Z))*)", re.MULTILINE)
 _MARK = re.compile(r"<(/?)([A-Za-z]*)[^<>\n]{0,200}>|\{\\[^{}\n]{0,200}\}")
 _WORD = re.compile(rf"(?:{_MARK.pattern}|\S)+")
-# Lines of one speaker: a line of the next speaker begins with a dash, a line of a song with ♪.
-_SPEECH = re.compile(r".+(?:\n(?!\s*(?:<[^<>\n]{0,200}>\s*)*[-–—♪]).+)*")
+# Lines of one speaker: a line of the next speaker begins with a dash, <v Name> or NAME:, a line of
+# a song with ♪.
+_NEXT = r"\s*(?:<[^<>\n]{0,200}>\s*)*(?:[-–—♪]|[A-Z][A-Z .'#\d]*:)|\s*<v[ .]"
+_SPEECH = re.compile(rf".+(?:\n(?!{_NEXT}).+)*")
 
 
 def read(data: bytes, wanted: Wanted) -> Document:

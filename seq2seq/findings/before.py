@@ -117,7 +117,8 @@ def _spread(values: np.ndarray, counts: list[int]) -> float:
 def tiny_data(run: Record) -> Found:
     epochs = max(run.values("epoch"), default=0.0)
     pairs = run.setting("trainer.train_pairs") or (run.data.kept if run.data else None)
-    if pairs is None or pairs >= 2_000:
+    chosen = run.setting("init_from") or run.setting("trainer.val_on_train")
+    if pairs is None or pairs >= 2_000 or chosen:
         return None
     seen = f" and were seen {epochs:.0f} times each" if epochs >= 2 else ""
     return f"they are {pairs:,}{seen}"

@@ -233,6 +233,13 @@ def test_a_run_that_lacks_a_curve_is_no_fault(name):
     assert findings(replace(record(), curves=kept)) == []
 
 
+def test_few_pairs_are_no_fault_where_they_were_chosen():
+    """To fine-tune a model, or to learn some pairs by heart."""
+    few = PLANTED["tiny_data"]
+    for name, value in (("init_from", "general"), ("trainer", {"val_on_train": True})):
+        assert findings(replace(few, settings={**few.settings, name: value})) == []
+
+
 def test_nothing_is_known_of_an_empty_run():
     assert findings(Record({})) == []
 

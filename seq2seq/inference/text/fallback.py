@@ -51,7 +51,7 @@ def degenerate(source: str, target: str) -> list[str]:
         stutters and repeats(target.lower(), CHARACTERS) > repeats(source.lower(), CHARACTERS)
     ):
         found.append("repetition")
-    if len(source_words) >= COPIED and words == source_words:
+    if words == source_words and sum(not word.isdigit() for word in words) >= COPIED:
         found.append("copy")
     if len(target) > LONGER * len(source) + ROOM:
         found.append("too long")

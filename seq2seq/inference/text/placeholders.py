@@ -35,7 +35,7 @@ _ITEM = re.compile(
     | (?P<variable>
           \{\{ [^{}\n]* \}\} | \$\{ \w+ \} | \{ [\w.:!\[\]-]* \}    # {{x}} ${VAR} {name} {0:.2f}
         | (?<![\d%]) % (?: \(\w+\) )? (?:\d{1,3}\$)? [-+0\#]{0,5} \d{0,6} (?:\.\d{1,6})?
-          (?:hh?|ll?)? [sdifgeuxXc] \b                              # %s %(n)d %1$s %.2f
+          (?:hh?|ll?|[zjt])? [sdifgeuxXc] (?: %% | \b )          # %s %(n)d %1$s %.2f%%
         | \$ [A-Za-z_]\w*                                           # $VAR
       )
     | (?P<height> \b \d{1,2} ['’′] \x20? \d{1,2} ["”″] )             # 6'2"
@@ -45,7 +45,7 @@ _ITEM = re.compile(
           (?P<digits> \d{1,3} (?: [\x20\u2009] \d{3} )+ (?: [.,]\d+ )? (?!\w)
             | \d+ (?: [.,:/'\xa0\u202f–-] \d+ )* )
           (?: (?P<unit> [\x20\xa0\u202f]? (?: %(?!\w) | °[CF]\b | °(?!\w) | [€£] ) )
-            | (?P<half> \x20? [ap]\.?m\b (?:\.(?=\s\w))? ) )?     # a.m., p.m.
+            | (?P<half> \x20? (?i:[ap]\.?m)\b (?:\.(?=\s\w))? ) )?   # a.m., PM
       )
     """.replace("{script}", _SCRIPT),
     re.VERBOSE,

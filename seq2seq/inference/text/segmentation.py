@@ -21,11 +21,11 @@ LONGEST = 20_000  # characters that are cut into sentences at once
 # Places to cut a piece that is too long, best first: sentence end, clause end, any space.
 PLACES = (r"(?<=[.!?…])\s+", r"(?<=[,;:])\s+", r"\s+")
 
-_LINE = re.compile("[^\n\r\v\f\x1c-\x1e\x85\u2028\u2029]+")
+_LINE = re.compile("[^\t\n\r\v\f\x1c-\x1e\x85\u2028\u2029]+")
 # "I. Introduction" is a heading, "I. Newton was here." is none.
 _MARKER = re.compile(
     r"\s*(?:[-–—•*·‣◦▪●○>]+|\#{1,6}|\d{1,3}[.)]|[IVX]{2,6}\.|[A-Z](?=\.\s[^.!?]*\Z)\.|[A-Za-z]\)"
-    r"|\([A-Za-z\d]{1,3}\)|\[[ xX]\])(?=\s)"
+    r"|\([A-Za-z\d]{1,3}\)|\[[ xX]\]|\[\^\w+\]:)(?=\s)"
 )
 _LATIN = re.compile("[A-Za-zÀ-ÖØ-öø-ɏḀ-ỿ]")
 _MAY_END = re.compile(r"[.!?…。！？][^\w\s]{0,8}\s")

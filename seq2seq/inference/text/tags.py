@@ -18,11 +18,11 @@ Span = tuple[int, int]  # start and end (exclusive), in units or in characters
 
 VOID = {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param",
         "source", "track", "wbr"}  # fmt: skip
-BLOCKS = {"address", "article", "aside", "blockquote", "body", "br", "dd", "div", "dl", "dt",
-          "fieldset", "figcaption", "figure", "footer", "form", "h1", "h2", "h3", "h4", "h5", "h6",
-          "head", "header", "hr", "html", "li", "main", "nav", "ol", "option", "p", "pre",
-          "script", "section", "style", "table", "tbody", "td", "tfoot", "th", "thead", "title",
-          "tr", "ul"}  # fmt: skip
+BLOCKS = {"address", "article", "aside", "blockquote", "body", "br", "caption", "dd", "div", "dl",
+          "dt", "fieldset", "figcaption", "figure", "footer", "form", "h1", "h2", "h3", "h4",
+          "h5", "h6", "head", "header", "hr", "html", "legend", "li", "main", "nav", "ol",
+          "option", "p", "pre", "script", "section", "style", "summary", "table", "tbody", "td",
+          "tfoot", "th", "thead", "title", "tr", "ul"}  # fmt: skip
 BARE = {"async", "autofocus", "autoplay", "checked", "controls", "default", "defer", "disabled",
         "download", "hidden", "inert", "ismap", "itemscope", "loop", "multiple", "muted", "nowrap",
         "open", "readonly", "required", "reversed", "selected"}  # fmt: skip
@@ -134,17 +134,19 @@ def find_markup(text: str, quotations: bool = False) -> list[Token]:
     tags = find_tags(text)
     if text.isascii() and "&" not in text and not (quotations and '"' in text):
         return tags
-    found = [*tags]
-    for start, end in outside(text, tags):
-        for one in _SYMBOL.finditer(text, start, end):
-            before, after = text[: one.start()][-1:], text[one.end() : one.end() + 1]
-            if not (before.isalnum() and after.isalnum()):  # 2×4 would become 24
-                found.append(Token(*one.span()))
-        for entity in ENTITY.finditer(text, start, end):
-            if not _readable(html.unescape(entity[0])):
-                found.append(Token(*entity.span()))
+    found, prose = [*tags], blanked(text, tags)
+    if "`" in text:
+        code = (item.span for item in find_items(prose) if item.kind == "code")
+        prose = blanked(prose, [Token(*span) for span in code])
+    for one in _SYMBOL.finditer(prose):
+        before, after = prose[: one.start()][-1:], prose[one.end() : one.end() + 1]
+        if not (before.isalnum() and after.isalnum()):  # 2×4 would become 24
+            found.append(Token(*one.span()))
+    for entity in ENTITY.finditer(prose):
+        if not _readable(html.unescape(entity[0])):
+            found.append(Token(*entity.span()))
     if quotations:
-        for quoted in _QUOTED.finditer(blanked(text, tags)):
+        for quoted in _QUOTED.finditer(prose):
             found.append(Token(quoted.start(), quoted.start() + 1, '"', opens=True))
             found.append(Token(quoted.end() - 1, quoted.end(), '"', closes=True))
     return sorted(found, key=lambda token: token.start)

@@ -16,7 +16,7 @@ NARROW, NO_BREAK = "\u202f", "\xa0"
 
 # Signs that are typed instead of an apostrophe or of quotation marks: Don`t, ``so'', ,,so''.
 _APOSTROPHE = re.compile("(?<=\\w)[`\xb4\u2032](?=\\w)|(?<=s)[`\xb4](?=\\s)")
-_TYPED = re.compile("``|''|,,(?=\\w)|[\u201e\u2033]")
+_TYPED = re.compile("(?<!`)``(?!`)|''|,,(?=\\w)|[\u201e\u2033]")
 _INSIDE_WORD = re.compile(r"(?<=\w)'(?=\w)")
 
 

@@ -49,6 +49,7 @@ TEXTS = [
     (".html", "<p translate=no>keep</p><span class='notranslate'>keep</span> word¤"),
     (".html", "a¤ &lt;b¤&gt; c¤"),
     (".html", "<p>un¤<b>closed¤</p><p>next¤</b></p>"),
+    (".html", "<summary>More¤</summary>text¤ <a>Home¤</a> {x}<button>Save¤ it¤</button>"),
     (".htm", "<p>one¤<img src='text.png' alt='text'>two¤</p>"),
     (".md", "# Heading¤ *one¤* ##\n\nText¤ **bold¤** `code text` [link¤](http://x.org 'title').\n"),
     (".md", "---\ntitle: keep\n---\n\nSetext¤\n======\n\n***\n\n> quoted¤\n\n1. first¤\n2) two¤\n"),
@@ -56,6 +57,7 @@ TEXTS = [
     (".md", "| Name¤ | `x` |\n|:-----|----:|\n| cell¤ **b¤** | 2 |\n"),
     (".md", "See¤ [this¤][ref], ![alt](pic.png) and¤ <http://x.org>.\n\n[ref]: http://text.org\n"),
     (".md", "- [ ] task¤\n  - nested¤ __strong¤__ ~~gone¤~~\n\n  more¤\n* other¤\\\n  line¤\n"),
+    (".md", "> [!NOTE]\n> Keep¤ it¤.\n\n[^1]: A¤ note¤.\n[^b]: Another¤\n"),
     (".md", "5¤ \\* 3¤ is¤ 15¤, and¤ a_b¤; a¤ <kbd>k¤</kbd>\n\n<div>\nhtm¤ <b>block¤</b>\n</div>"),
     (".md", "Windows¤ line¤\r\n\r\n* end¤  \r\n  of¤ it¤\r\n"),
     (".srt", "1\n00:00:01,000 --> 00:00:02,500\nHello¤ there¤.\n\n2\n00:00:03,000 --> 00:00:04,000 "
@@ -74,6 +76,20 @@ def test_text_is_translated_and_all_else_stays(kind, text):
     assert translated(data, kind, str) == data
     found = translated(data, kind).decode()
     assert found == text
+
+
+@pytest.mark.parametrize(("kind", "text", "texts"), [
+    (".html", "<a>Home</a> | <a>About <b>us</b></a>", ["Home", "About <g1>us</g1>"]),
+    (".html", "See <a>x</a> <a>y</a>", ["See <g0>x</g0> <g2>y</g2>"]),
+    (".html", "<b>Big</b> <b>house</b>", ["<g0>Big</g0> <g2>house</g2>"]),
+    (".md", "One<br>Two", ["One\nTwo"]),
+    (".srt", "00:00:01,000 --> 00:00:02,000\nJO: One\ntwo\nMR. X: Three\n",
+     ["JO: One two", "MR. X: Three"]),
+    (".vtt", "WEBVTT\n\n00:01.000 --> 00:02.000\n<v Jo>One\n<v Al>Two\n",
+     ["One", "Two"]),
+])  # fmt: skip
+def test_what_belongs_together_is_read_together(kind, text, texts):
+    assert read(text.encode(), kind).texts == texts
 
 
 def test_lines_of_a_paragraph_or_cue_are_read_together():

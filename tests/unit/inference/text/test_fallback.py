@@ -225,6 +225,7 @@ GOOD = [
     ("Hmmmmmmmm", "Hmmmmmmmm"),
     ("Yes", "Oui, bien sûr"),
     ("Star Wars", "Star Wars"),
+    ("IP 192.168.1.1", "IP 192.168.1.1"),
     ("He is tall, he is old, he is here.", "Il est grand, il est vieux, il est là."),
 ]
 BAD = [

@@ -21,7 +21,7 @@ from seq2seq.inference.translation import Translation
         ("(https://a.org/b.).).) www.x.fr/(y).)", ["https://a.org/b", "www.x.fr/(y)"]),
         ("Mail a.b+c@d-e.co.uk.", ["a.b+c@d-e.co.uk"]),
         ("Hi {name}, {{user}} and {0:.2f}", ["{name}", "{{user}}", "{0:.2f}"]),
-        ("%s of %(n)d, %1$s, %.2f%%", ["%s", "%(n)d", "%1$s", "%.2f"]),
+        ("%s of %(n)d, %1$s, %.2f%%", ["%s", "%(n)d", "%1$s", "%.2f%%"]),
         ("50% of it, 5%d", ["50%", "5"]),  # no placeholders: a percentage
         ("$HOME/${dir} costs $5", ["$HOME", "${dir}", "$5"]),
         ("He's 6'2\" tall, in the '90s", ["6'2\"", "90"]),
@@ -69,6 +69,7 @@ def test_numbers_as_french_writes_them(source, french):
         ("9:30 p.m.", "21 h 30", []),
         ("9:30 p.m.", "9 h 30", ["9:30 p.m"]),
         ("9 p.m.", "neuf heures du soir", []),
+        ("9 PM and 10:30 P.M.", "21 h et 22 h 30", []),
         ("12/05", "12-05", []),
         ("12/25/2020", "25 décembre 2020", []),
         ("12/25/2020", "12 25 2020", ["12/25/2020"]),

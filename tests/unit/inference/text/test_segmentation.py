@@ -47,6 +47,8 @@ def laid_out(text: str, split: bool = True, protect: bool = True, limit: int = L
         ("One <b>two. Three</b> four.", ["One <b>two.", "Three</b> four."], ["", " ", ""]),
         ("Text.\n12:30\n***\nhttps://a.bc {x}", ["Text."], ["", "\n12:30\n***\nhttps://a.bc {x}"]),
         ("42", [], ["42"]),
+        ("First name\tAge\nJohn\t35", ["First name", "Age", "John"], ["", "\t", "\n", "\t35"]),
+        ("[^1]: A note.\n[^b]: C", ["A note.", "C"], ["[^1]: ", "\n[^b]: ", ""]),
         ("I. Introduction\nIV. Ends.", ["Introduction", "Ends."], ["I. ", "\nIV. ", ""]),
         ("I. Newton was here.", ["I. Newton was here."], ["", ""]),
         ("See you tomorrow 👍", ["See you tomorrow 👍"], ["", ""]),

@@ -49,6 +49,7 @@ def test_print_stays_print(text):
         ("\u201cyes\u201d, ``no\u0027\u0027 and \u201eso\u201c", '"yes", "no" and "so"'),
         ("Wait\u2026 a\u2011b, 5\u22123", "Wait... a-b, 5-3"),
         ("one \u2014 two \u2013 three", "one — two – three"),
+        ("```python", None),
         ("run `rm -rf x` at https://x.org/\u2019 <a title='\u201cx\u201d'>", None),
         ("", None),
     ],
