@@ -28,6 +28,8 @@ NEEDS = {
     "--force": ("--output", "--attention"),
     **dict.fromkeys(("--temperature", "--top-k", "--top-p", "--min-p", "--seed"), ("--sample",)),
 }
+# Documents that would be read as lines of text.
+UNREAD = (".doc", ".epub", ".odt", ".pdf", ".pptx", ".rtf", ".xlsx")
 # Options whose answers a document has no place for, or that turn off what it needs.
 NOT_OF_DOCUMENTS = ("--scores", "--alignments", "--n-best", "--resume", "--prefix", "--no-split",
                     "--no-protect")  # fmt: skip
@@ -204,6 +206,8 @@ class TranslateOptions(Checked, section="option"):
             for name in NOT_OF_DOCUMENTS:
                 if name in given(self):
                     yield f"{name} does not go with {file}, which becomes a document: leave it out"
+        if file and file.suffix.lower() in UNREAD:
+            yield f"{file} is no text, and no document that is read: save it as {', '.join(KINDS)}"
         if self.files.retranslate and form not in (".po", ".xliff", ".xlf"):
             yield "--retranslate is for .po and .xliff, which hold translations: leave it out"
         if form == ".docx" and not output:

@@ -86,14 +86,15 @@ class Translator:
         `fallback.py` searches again for sentences in which these steps find faults.
         """
         own, out = self.languages, set(without)
+        learnt = self._knows_placeholders  # a model that has learnt them has learnt symbols, too
         every = [
             Casing(own),
             PlainMarks(),
             Alignment(self.vocabularies, self.as_read, lambda word: self.as_written(plain(word))),
             *[FrenchPrint()] * (typography and own[1] == "fr"),
-            Markup(self.vocabularies, self.as_read, "quotation" not in out),
+            Markup(self.vocabularies, self.as_read, "quotation" not in out, not learnt),
             Normalisation(self.as_read),
-            Placeholders(own, terms.spans),
+            Placeholders(own, terms.spans, symbols=learnt),
             Degeneration(own),
             terms,
         ]

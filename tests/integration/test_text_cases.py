@@ -32,6 +32,9 @@ def translator() -> Translator:
         ("Thanks ❤️", r"Merci ❤️"),
         ("Happy New Year 🎉🎉", r"(?:.*année|Joyeux Nouvel An) ?🎉🎉"),
         ("I love this city 😍!", r".*ville.*😍.*"),
+        ("Settings → Privacy → Location", r"\w+ → \w+ → \w+"),  # three names, no sentence
+        ("• Milk • Bread • Butter", r"• Lait • Pain • Beurre"),
+        ("See you at 5 PM!", r".*\b17 h.*"),
         # Quotation marks and apostrophes
         ('I am "hungry".', r"[^\"]*\"[^\"]*\bfaim\"\."),
         # The shipped model leaves out the article, which would be right.

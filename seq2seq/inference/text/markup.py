@@ -82,18 +82,23 @@ class Markup(Step):
             places of tags later.
         quotations: whether to take out quotation marks, too: models that saw few of them lose the
             words inside.
+        symbols: whether to take out symbols, too, for models that have not learnt to copy them.
     """
 
     name = "markup"
 
     def __init__(
-        self, vocabularies: Vocabularies, normalise: Callable[[str], str], quotations: bool = True
+        self,
+        vocabularies: Vocabularies,
+        normalise: Callable[[str], str],
+        quotations: bool = True,
+        symbols: bool = True,
     ):
         self.vocabularies, self.normalise = vocabularies, normalise
-        self.quotations = quotations
+        self.quotations, self.symbols = quotations, symbols
 
     def before(self, text: str) -> tuple[str, Taken]:
-        tokens = find_markup(text, self.quotations)
+        tokens = find_markup(text, self.quotations, self.symbols)
         escaped = ENTITY.search(blanked(text, tokens)) is not None
         read = unescaped if escaped else str
         if not tokens:

@@ -1,4 +1,5 @@
-"""Placeholders: links, addresses, variables, code, foreign scripts and numbers, which are kept.
+"""Placeholders: links, addresses, variables, code, foreign scripts, numbers and symbols, which are
+kept.
 
 These items stay in the text that the model reads. If a translation lost one, it has a fault, and
 `fallback.py` replaces the item in the source by something that the model copies. Numbers are
@@ -12,6 +13,9 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
+
+import regex
 
 from seq2seq.inference.text.step import Attention, Fault, Step
 from seq2seq.inference.translation import Translation
@@ -49,6 +53,15 @@ _ITEM = re.compile(
       )
     """.replace("{script}", _SCRIPT),
     re.VERBOSE,
+)
+# Symbols of Unicode, alone or composed; not those of ASCII or of −5 °C, and no accents.
+_SIGN = (
+    r"[[\p{So}\p{Sk}\p{Sm}\p{Extended_Pictographic}²³¹½¼¾⅓⅔§¶†‡•‣※⁂‰]"
+    r"--[\p{ASCII}°´¨¸¯¬−\ufffd]]"
+)
+_SYMBOL = regex.compile(
+    rf"(?V1)(?:\p{{RI}}\p{{RI}}|[0-9#*]\ufe0f?\u20e3"
+    rf"|{_SIGN}(?:[\ufe0e\ufe0f\p{{EMod}}\U000e0020-\U000e007f]|\u200d{_SIGN})*)+"
 )
 _THOUSANDS = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?")
 _WITH_THOUSANDS = re.compile(rf"\D*({_THOUSANDS.pattern})\D*")  # -1,000°C
@@ -91,7 +104,7 @@ class Item:
     """Something that a translation must keep.
 
     Attributes:
-        kind: code, link, address, variable, height (in feet and inches), script or number.
+        kind: code, link, address, variable, height (in feet and inches), script, number or symbol.
         text: as the source has it.
         span: its place in the source, in characters.
         french: as the translation should have it: 1,000.5 is 1 000,5 in French.
@@ -132,6 +145,24 @@ def find_items(text: str) -> list[Item]:
         needed = re.compile(f"{re.escape(unit[0])}|{UNITS[unit]}") if unit else None
         found.append(Item(kind, whole, (start, end), french, pattern, needed))
     return found
+
+
+def find_symbols(text: str) -> Iterator[tuple[int, int]]:
+    """Yield the spans of symbols, such as emoji, arrows and bullets, but for those inside words."""
+    for one in _SYMBOL.finditer(text):
+        before, after = text[: one.start()][-1:], text[one.end() : one.end() + 1]
+        if not (before.isalnum() and after.isalnum()):  # 2×4 would become 24
+            yield one.span()
+
+
+def _symbols(text: str, others: Sequence[Item]) -> Iterator[Item]:
+    """Yield the symbols outside other items as items."""
+    for start, end in find_symbols(text):
+        if not any(a < end and start < b for a, b in (item.span for item in others)):
+            symbol = text[start:end]
+            # ★★ is not a part of ★★★.
+            whole: Any = regex.compile(rf"(?V1)(?<!{_SIGN}){regex.escape(symbol)}(?!{_SIGN})")
+            yield Item("symbol", symbol, (start, end), symbol, whole)
 
 
 def _without_ending(link: str) -> str:
@@ -265,6 +296,7 @@ class Placeholders(Step):
         languages: of source and target; numbers are items only from English to French.
         replaced: returns the spans of a source that terms of the user replace; their items need
             not be kept.
+        symbols: whether symbols are items, too.
     """
 
     name = "placeholders"
@@ -274,15 +306,19 @@ class Placeholders(Step):
         self,
         languages: tuple[str, str] = ("en", "fr"),
         replaced: Callable[[str], Sequence[tuple[int, int]]] = lambda text: (),
+        symbols: bool = False,
     ):
-        self.languages, self.replaced = languages, replaced
+        self.languages, self.replaced, self.symbols = languages, replaced, symbols
 
     def before(self, text: str) -> tuple[str, list[Item]]:
         spans = self.replaced(text)
         known = self.languages == ("en", "fr")
+        items = find_items(text)
+        if self.symbols and not text.isascii():
+            items = sorted([*items, *_symbols(text, items)], key=lambda item: item.span)
         return text, [
             item
-            for item in find_items(text)
+            for item in items
             if (known or not item.is_number)
             and not any(a < item.span[1] and item.span[0] < b for a, b in spans)
         ]

@@ -12,7 +12,7 @@ from typing import Any
 
 import regex
 
-from seq2seq.inference.text.placeholders import find_items
+from seq2seq.inference.text.placeholders import find_items, find_symbols
 
 Span = tuple[int, int]  # start and end (exclusive), in units or in characters
 
@@ -27,15 +27,6 @@ BARE = {"async", "autofocus", "autoplay", "checked", "controls", "default", "def
         "download", "hidden", "inert", "ismap", "itemscope", "loop", "multiple", "muted", "nowrap",
         "open", "readonly", "required", "reversed", "selected"}  # fmt: skip
 
-# Symbols of Unicode, alone or composed; not those of ASCII or of −5 °C, and no accents.
-_SIGN = (
-    r"[[\p{So}\p{Sk}\p{Sm}\p{Extended_Pictographic}²³¹½¼¾⅓⅔§¶†‡•‣※⁂‰]"
-    r"--[\p{ASCII}°´¨¸¯¬−\ufffd]]"
-)
-_SYMBOL = regex.compile(
-    rf"(?V1)(?:\p{{RI}}\p{{RI}}|[0-9#*]\ufe0f?\u20e3"
-    rf"|{_SIGN}(?:[\ufe0e\ufe0f\p{{EMod}}\U000e0020-\U000e007f]|\u200d{_SIGN})*)+"
-)
 ENTITY = regex.compile(r"&(?:#\d{1,7}|#[xX][\da-fA-F]{1,6}|[A-Za-z]\w{1,30});")
 _QUOTED = regex.compile(r"""(?<![^\s(\[{/—–-])"(?=[^\s"])[^"\n]*(?<=[^\s"])"(?!\w)""")
 _TAG_NAME = regex.compile(r"[A-Za-z][\w:.-]*")
@@ -125,11 +116,12 @@ def find_tags(text: str) -> list[Token]:
     return _Tokenizer(text).found if "<" in text and ">" in text else []
 
 
-def find_markup(text: str, quotations: bool = False) -> list[Token]:
+def find_markup(text: str, quotations: bool = False, symbols: bool = True) -> list[Token]:
     """Return all that is no text: tags, symbols, and entities for no letter or mark.
 
     Args:
         quotations: whether pairs of quotation marks are markup, too.
+        symbols: whether symbols are markup.
     """
     tags = find_tags(text)
     if text.isascii() and "&" not in text and not (quotations and '"' in text):
@@ -138,10 +130,8 @@ def find_markup(text: str, quotations: bool = False) -> list[Token]:
     if "`" in text:
         code = (item.span for item in find_items(prose) if item.kind == "code")
         prose = blanked(prose, [Token(*span) for span in code])
-    for one in _SYMBOL.finditer(prose):
-        before, after = prose[: one.start()][-1:], prose[one.end() : one.end() + 1]
-        if not (before.isalnum() and after.isalnum()):  # 2×4 would become 24
-            found.append(Token(*one.span()))
+    if symbols:
+        found += [Token(*span) for span in find_symbols(prose)]
     for entity in ENTITY.finditer(prose):
         if not _readable(html.unescape(entity[0])):
             found.append(Token(*entity.span()))

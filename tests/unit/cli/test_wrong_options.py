@@ -93,6 +93,9 @@ $ translate --file a.srt --no-protect
     --no-protect does not go with a.srt, which becomes a document: leave it out
 $ translate --file a.html --json
     --json is for lines of text; a.html keeps its form: leave --json out
+$ translate --file a.pdf
+    a.pdf is no text, and no document that is read: save it as .txt, .html, .htm, .md, .srt, .vtt,
+    .docx, .po, .xliff, .xlf
 $ translate --file a.html --retranslate
     --retranslate is for .po and .xliff, which hold translations: leave it out
 $ translate --attention a.png

@@ -107,6 +107,12 @@ def test_markup_of_a_text(text, found):
     assert of(text) == found
 
 
+def test_a_model_that_has_learnt_symbols_reads_them():
+    step = Markup(Vocabularies(BYTES, BYTES), spaces, symbols=False)
+    text, taken = step.before("<b>a</b> 👍 b 🎉 &copy;!")
+    assert (text, [tag.text for tag in taken.tags]) == ("a 👍 b 🎉!", ["<b>", "</b>", "&copy;"])
+
+
 def test_partners():
     text = "<a><br><b></a></b></c><I></i><x/>"
     assert partners(find_tags(text)) == {0: 3, 3: 0, 6: 7, 7: 6}

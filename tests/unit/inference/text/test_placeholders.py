@@ -144,3 +144,18 @@ def test_what_means_another_number_in_french_is_written_as_french():
 def test_numbers_of_other_languages_are_not_judged():
     step = Placeholders(("de", "fr"))
     assert [item.text for item in step.before("1.000 {x}")[1]] == ["{x}"]
+
+
+@pytest.mark.parametrize(
+    ("text", "target", "missing"),
+    [
+        ("Home → Contact ❤️ ★★★", "Accueil → Contact ❤️ ★★★", []),
+        ("Home → Contact ❤️ ★★★", "Accueil Contact ❤️ ★★★★", ["→", "★★★"]),
+        ("Press *️⃣ or #️⃣", "Tapez *️⃣ ou #️⃣", []),
+        ("🎉 now 🎉", "🎉 maintenant", ["🎉"]),
+        ("2×4 `a → b` https://x.org/→", "", ["2", "4", "`a → b`", "https://x.org/→"]),
+    ],
+)  # fmt: skip
+def test_symbols_are_kept_by_models_that_have_learnt_them(text, target, missing):
+    _, items = Placeholders(symbols=True).before(text)
+    assert [item.text for item in lost(items, target)] == missing
