@@ -196,7 +196,7 @@ class Text:
 def _pieces(element: Element) -> Iterator[Text | Part]:
     """Yield the texts of an element, each of one look, and the codes between them."""
     field_runs: list[Element] = []
-    depth, link = 0, None
+    depth, links = 0, list[Stretch]()
     for child in element:
         name, marks = name_of(child), _field_marks(child)
         if name in PROPERTIES or name == "proofErr":
@@ -205,16 +205,16 @@ def _pieces(element: Element) -> Iterator[Text | Part]:
             field_runs.append(child)
             depth += marks.count("begin") - marks.count("end")
             if depth == 1 and "separate" in marks and _shows_text(field_runs):
-                link, depth = Stretch(None, before=field_runs), 0
-                yield Code("open", link)
+                links.append(Stretch(None, before=field_runs))
+                depth = 0
+                yield Code("open", links[-1])
             elif depth == 0:
                 yield Code("alone", field_runs)
             if depth == 0:
                 field_runs = []
-        elif link and "end" in marks:
-            link.after.append(child)
-            yield Code("close", link)
-            link = None
+        elif links and "end" in marks:
+            links[-1].after.append(child)
+            yield Code("close", links.pop())
         elif name == "r":
             yield from _of_run(child)
         elif name in PAIRED and child.find(".//{*}t") is not None:
@@ -225,8 +225,8 @@ def _pieces(element: Element) -> Iterator[Text | Part]:
             yield Code("alone", [child])
     if field_runs:  # the field goes on in the next paragraph
         yield Code("alone", field_runs)
-    if link:
-        yield Code("close", link)
+    while links:
+        yield Code("close", links.pop())
 
 
 def _shows_text(field_runs: Sequence[Element]) -> bool:

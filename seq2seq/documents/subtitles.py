@@ -22,7 +22,7 @@ _MARK = re.compile(r"<(/?)([A-Za-z]*)[^<>\n]{0,200}>|\{\\[^{}\n]{0,200}\}")
 _WORD = re.compile(rf"(?:{_MARK.pattern}|\S)+")
 # Lines of one speaker: a line of the next speaker begins with a dash, <v Name> or NAME:, a line of
 # a song with ♪.
-_NEXT = r"\s*(?:<[^<>\n]{0,200}>\s*)*(?:[-–—♪]|[A-Z][A-Z .'#\d]*:)|\s*<v[ .]"
+_NEXT = r"\s*(?:<[^<>\n]{0,200}>\s*)*(?:[-–—♪]|[A-ZÀ-Þ][A-ZÀ-Þ .'’#\d-]*:(?!\d))|\s*<v[ .]"
 _SPEECH = re.compile(rf".+(?:\n(?!{_NEXT}).+)*")
 
 

@@ -86,7 +86,7 @@ class Translator:
         `fallback.py` searches again for sentences in which these steps find faults.
         """
         own, out = self.languages, set(without)
-        learnt = self._knows_placeholders  # a model that has learnt them has learnt symbols, too
+        learnt = self._knows_placeholders  # such a model is taken to have learnt symbols, too
         every = [
             Casing(own),
             PlainMarks(),
@@ -166,8 +166,8 @@ class Translator:
                 at punctuation or spaces.
             split: translate lines and sentences one by one, and join them as they were; else
                 translate each text at once, like a line of a corpus.
-            protect: put markup and symbols back in their places (`markup.py`); keep list markers
-                and outer space; keep numbers, links and placeholders (`placeholders.py`) unless a
+            protect: put markup back in its places (`markup.py`); keep list markers and outer
+                space; keep numbers, links, symbols and placeholders (`placeholders.py`) unless a
                 term replaces them; translate a sentence in capitals into capitals.
             rescue: if a translation is degenerate, translate again in other ways (`fallback.py`).
             typography: write apostrophes, quotation marks and spaces as French prints them, also
@@ -210,6 +210,7 @@ class Translator:
         segmentation = Segmentation(
             lambda piece: self._length(piece, "casing" not in out), self.engine.max_length,
             split="segmentation" not in out, protect=protect, languages=self.languages,
+            symbols=not self._knows_placeholders,
             source_language="trust" if "language" in out else source_language,
         )  # fmt: skip
         layouts = [segmentation.before(text) for text in texts]

@@ -11,7 +11,7 @@ from safetensors.torch import load_file
 
 from seq2seq.data.vocabularies import Vocabularies
 
-FREE = [setting for setting in TOY if not setting.startswith(("model.", "tokenizer."))]
+FREE = [setting for setting in TOY if not setting.startswith(("model", "tokenizer"))]
 
 
 def curves(run_dir, name):

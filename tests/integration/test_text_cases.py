@@ -34,6 +34,8 @@ def translator() -> Translator:
         ("I love this city 😍!", r".*ville.*😍.*"),
         ("Settings → Privacy → Location", r"\w+ → \w+ → \w+"),  # three names, no sentence
         ("• Milk • Bread • Butter", r"• Lait • Pain • Beurre"),
+        ("I love it " + "★" * 300, r".* ★{300}"),
+        ("Use `&nbsp;` for a space.", r".*`&nbsp;`.*"),
         ("See you at 5 PM!", r".*\b17 h.*"),
         # Quotation marks and apostrophes
         ('I am "hungry".', r"[^\"]*\"[^\"]*\bfaim\"\."),

@@ -34,7 +34,7 @@ class Casing(Step):
     def _small(self, prose: str) -> str:
         if not prose.isupper() or len(_WORD.findall(prose)) < 2:
             return prose
-        # The ohm sign stays, whose small letter is that of omega.
+        # Letters stay whose small form has another capital, such as the ohm sign.
         small = "".join(c.lower() if c.lower().upper() == c else c for c in prose)
         if self.languages[0] == "en":
             small = _I.sub("I", small)

@@ -49,7 +49,7 @@ _ITEM = re.compile(
           (?P<digits> \d{1,3} (?: [\x20\u2009] \d{3} )+ (?: [.,]\d+ )? (?!\w)
             | \d+ (?: [.,:/'\xa0\u202f–-] \d+ )* )
           (?: (?P<unit> [\x20\xa0\u202f]? (?: %(?!\w) | °[CF]\b | °(?!\w) | [€£] ) )
-            | (?P<half> \x20? (?i:[ap]\.?m)\b (?:\.(?=\s\w))? ) )?   # a.m., PM
+            | (?P<half> \x20? (?:[ap]\.?m|[AP]\.?M)\b (?:\.(?=\s\w))? ) )?   # a.m., PM
       )
     """.replace("{script}", _SCRIPT),
     re.VERBOSE,
@@ -155,14 +155,20 @@ def find_symbols(text: str) -> Iterator[tuple[int, int]]:
             yield one.span()
 
 
-def _symbols(text: str, others: Sequence[Item]) -> Iterator[Item]:
-    """Yield the symbols outside other items as items."""
+def _with_symbols(text: str, items: Sequence[Item]) -> list[Item]:
+    """Add the symbols outside other items; the digit of a keycap, such as 1️⃣, is no number."""
+    found = list(items)
     for start, end in find_symbols(text):
-        if not any(a < end and start < b for a, b in (item.span for item in others)):
+        inside = [item for item in found if item.span[0] < end and start < item.span[1]]
+        if all(item.is_number for item in inside):
             symbol = text[start:end]
-            # ★★ is not a part of ★★★.
-            whole: Any = regex.compile(rf"(?V1)(?<!{_SIGN}){regex.escape(symbol)}(?!{_SIGN})")
-            yield Item("symbol", symbol, (start, end), symbol, whole)
+            # ★★ is not a part of ★★★. The search for a long literal alone would take cubic time.
+            whole: Any = regex.compile(
+                rf"(?V1)(?<!{_SIGN})(?:{regex.escape(symbol)}|(?!))(?!{_SIGN})"
+            )
+            found = [item for item in found if item not in inside]
+            found.append(Item("symbol", symbol, (start, end), symbol, whole))
+    return sorted(found, key=lambda item: item.span)
 
 
 def _without_ending(link: str) -> str:
@@ -199,7 +205,7 @@ def _number(
     digits = re.sub("[ \u2009]", "", digits)  # 1 000 000
     forms, french = [re.escape(digits)], digits
     clock = _CLOCK.fullmatch(digits)
-    if clock or (after in {"a", "p"} and digits.isdecimal() and int(digits) < 25):
+    if clock or (after in {"a", "p"} and digits.isdecimal() and int(digits) < 13):
         hour, minute = (int(clock[1]), int(clock[2])) if clock else (int(digits), 0)
         forms = _times(hour, minute, after)
         if after in {"a", "p"}:
@@ -315,7 +321,7 @@ class Placeholders(Step):
         known = self.languages == ("en", "fr")
         items = find_items(text)
         if self.symbols and not text.isascii():
-            items = sorted([*items, *_symbols(text, items)], key=lambda item: item.span)
+            items = _with_symbols(text, items)
         return text, [
             item
             for item in items

@@ -25,7 +25,7 @@ _LINE = re.compile("[^\t\n\r\v\f\x1c-\x1e\x85\u2028\u2029]+")
 # "I. Introduction" is a heading, "I. Newton was here." is none.
 _MARKER = re.compile(
     r"\s*(?:[-–—•*·‣◦▪●○>]+|\#{1,6}|\d{1,3}[.)]|[IVX]{2,6}\.|[A-Z](?=\.\s[^.!?]*\Z)\.|[A-Za-z]\)"
-    r"|\([A-Za-z\d]{1,3}\)|\[[ xX]\]|\[\^\w+\]:)(?=\s)"
+    r"|\([A-Za-z\d]{1,3}\)|\[[ xX]\]|\[\^[^\]\s]+\]:)(?=\s)"
 )
 _LATIN = re.compile("[A-Za-zÀ-ÖØ-öø-ɏḀ-ỿ]")
 _MAY_END = re.compile(r"[.!?…。！？][^\w\s]{0,8}\s")
@@ -75,6 +75,7 @@ class Segmentation:
         split: whether to cut a text into lines and sentences; else only what does not fit is cut.
         protect: whether to leave as they are: space around the text, list markers, block-level
             tags, and parts without Latin letters.
+        symbols: whether symbols are markup, which the model does not read.
         languages: of source and target; sentences end by the rules of the first.
         source_language: check: note a text that is surely in another language; leave: do not cut
             it into pieces, either; trust: do not look.
@@ -87,11 +88,13 @@ class Segmentation:
         *,
         split: bool = True,
         protect: bool = True,
+        symbols: bool = True,
         languages: tuple[str, str] = ("en", "fr"),
         source_language: str = "trust",
     ):
         self.length, self.limit, self.languages = length, limit, languages
-        self.split, self.protect, self.source_language = split, protect, source_language
+        self.split, self.protect, self.symbols = split, protect, symbols
+        self.source_language = source_language
 
     def before(self, text: str) -> Layout:
         other = foreign(text, self.languages[0]) if self.source_language != "trust" else ""
@@ -102,7 +105,7 @@ class Segmentation:
         return dataclasses.replace(layout, notes=[*notes, *layout.notes])
 
     def _cut(self, text: str) -> Layout:
-        markup = find_markup(text) if self.protect else []
+        markup = find_markup(text, symbols=self.symbols) if self.protect else []
         spans: list[Span] = [(0, len(text))]
         if self.split:
             spans = list(self._lines(text, markup))

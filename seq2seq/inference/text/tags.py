@@ -128,8 +128,12 @@ def find_markup(text: str, quotations: bool = False, symbols: bool = True) -> li
         return tags
     found, prose = [*tags], blanked(text, tags)
     if "`" in text:
-        code = (item.span for item in find_items(prose) if item.kind == "code")
-        prose = blanked(prose, [Token(*span) for span in code])
+        code = [Token(*item.span) for item in find_items(prose) if item.kind == "code"]
+        for one in code:
+            whole = text[one.start : one.end]
+            if ENTITY.search(whole) and whole == prose[one.start : one.end]:
+                found.append(one)  # else its entities would be decoded
+        prose = blanked(prose, code)
     if symbols:
         found += [Token(*span) for span in find_symbols(prose)]
     for entity in ENTITY.finditer(prose):

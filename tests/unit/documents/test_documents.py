@@ -83,8 +83,8 @@ def test_text_is_translated_and_all_else_stays(kind, text):
     (".html", "See <a>x</a> <a>y</a>", ["See <g0>x</g0> <g2>y</g2>"]),
     (".html", "<b>Big</b> <b>house</b>", ["<g0>Big</g0> <g2>house</g2>"]),
     (".md", "One<br>Two", ["One\nTwo"]),
-    (".srt", "00:00:01,000 --> 00:00:02,000\nJO: One\ntwo\nMR. X: Three\n",
-     ["JO: One two", "MR. X: Three"]),
+    (".srt", "00:00:01,000 --> 00:00:02,000\nÉVA: One\nA 10:30 train\nO’HARA-X: Three\n",
+     ["ÉVA: One A 10:30 train", "O’HARA-X: Three"]),
     (".vtt", "WEBVTT\n\n00:01.000 --> 00:02.000\n<v Jo>One\n<v Al>Two\n",
      ["One", "Two"]),
 ])  # fmt: skip
@@ -354,6 +354,26 @@ def test_a_word_document_keeps_its_looks_links_fields_and_parts():
         assert before.namelist() == after.namelist()
         for name in ("word/styles.xml", "docProps/core.xml", "word/_rels/document.xml.rels"):
             assert before.read(name) == after.read(name)
+
+
+def test_the_entries_of_a_table_of_contents_are_translated():
+    """The first entry begins the field, and a link of it may be a field, too."""
+
+    def marks(*kinds: str):
+        return [in_run(element("fldChar", fldCharType=kind)) for kind in kinds]
+
+    def build(made) -> None:
+        made.add_paragraph()._p.extend([
+            *marks("begin"), in_run(element("instrText", ' TOC \\o "1-3" ')), *marks("separate"),
+            *marks("begin"), in_run(element("instrText", ' HYPERLINK "#a" ')), *marks("separate"),
+            in_run(element("t", "One")), *marks("end"),
+        ])  # fmt: skip
+        made.add_paragraph("Two")._p.extend(marks("end"))
+
+    data = word(build)
+    assert read(data, ".docx").texts == ["One", "Two"]
+    made = docx.Document(io.BytesIO(translated(data, ".docx")))
+    assert [one.text for one in made.paragraphs] == ["One¤", "Two¤"]
 
 
 def test_words_take_their_looks_along():

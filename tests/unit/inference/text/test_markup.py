@@ -98,7 +98,7 @@ def test_what_the_model_reads(source, clean, places):
         ("<jo@a.org> <https://x.y/z>", []),
         ("👩‍🚀 ❤️ 🇫🇷🏽 → 5°C −3 1️⃣", ["👩‍🚀", "❤️", "🇫🇷🏽", "→", "1️⃣"]),
         ("2×4 is 8, 10→20, 3 → 4", ["→"]),  # what stands between digits belongs to them
-        ("`a → &nbsp;` ✓ `echo <b>`", ["✓", "<b>"]),  # code is no markup, but for tags
+        ("`a → b` ✓ `echo <b>` `&nbsp;`", ["✓", "<b>", "`&nbsp;`"]),  # in code
         ("&nbsp;&eacute;&bogus;&copy;", ["&nbsp;", "&bogus;", "&copy;"]),
         ("", []),
     ],
