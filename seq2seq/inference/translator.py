@@ -92,7 +92,12 @@ class Translator:
             PlainMarks(),
             Alignment(self.vocabularies, self.as_read, lambda word: self.as_written(plain(word))),
             *[FrenchPrint()] * (typography and own[1] == "fr"),
-            Markup(self.vocabularies, self.as_read, "quotation" not in out, not learnt),
+            Markup(
+                self.vocabularies,
+                self.as_read,
+                quotations="quotation" not in out,
+                symbols=not learnt,
+            ),
             Normalisation(self.as_read),
             Placeholders(own, terms.spans, symbols=learnt),
             Degeneration(own),
