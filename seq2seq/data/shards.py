@@ -179,12 +179,7 @@ def _allow_open_files(count: int) -> None:
 
 def _sides(path: Path) -> list[tuple[np.ndarray, np.ndarray]]:
     """Return the offsets and values of the ids of both sides."""
-    table = read_table(path)
-    return [_offsets_values(table.column(side)) for side in ("source", "target")]
-
-
-def _offsets_values(column: pa.ChunkedArray) -> tuple[np.ndarray, np.ndarray]:
-    if column.num_chunks == 0:
-        return np.zeros(1, np.int32), np.zeros(0, np.uint16)
-    [lists] = column.chunks
-    return lists.offsets.to_numpy(), lists.values.to_numpy()
+    columns = read_table(path).select(["source", "target"]).columns
+    empty = pa.array([], columns[0].type)
+    lists = [column.chunk(0) if column.num_chunks else empty for column in columns]
+    return [(own.offsets.to_numpy(), own.values.to_numpy()) for own in lists]

@@ -51,24 +51,21 @@ class Block:
         source: number of the source.
         number: number of the block in the source.
         rows: first row of the block in the source, and first row after the block.
-        text: a table of the pairs as they were written; or the source to read them from.
+        text: the range of a file that holds the pairs; or the pairs, if they were read already.
     """
 
     source: int
     number: int
     rows: tuple[int, int]
-    text: pa.Table | FileSource
+    text: FileSource | list[Pair]
 
     @property
     def file(self) -> str:
         """Name of the file of its cleaned pairs."""
         return f"{self.source:05d}-{self.number:06d}.arrow"
 
-    def pairs(self) -> Iterator[Pair]:
-        """Yield the pairs of the block, reading them if necessary."""
-        if isinstance(self.text, pa.Table):
-            return zip(*(self.text[side].to_pylist() for side in ("source", "target")), strict=True)
-        return self.text.pairs()
+    def pairs(self) -> Iterable[Pair]:
+        return self.text.pairs() if isinstance(self.text, FileSource) else self.text
 
 
 def cut_source(source: Source, index: int) -> Iterator[Block]:
@@ -82,23 +79,15 @@ def cut_source(source: Source, index: int) -> Iterator[Block]:
 
 
 def _read_blocks(source: Source, index: int) -> Iterator[Block]:
-    number = first = characters = 0
-    sides: tuple[list[str], list[str]] = ([], [])
-    for last, pair in enumerate(chain(source.pairs(), [None])):
-        whole = len(sides[0]) == PAIRS or characters > CHARACTERS
-        if sides[0] and (whole or pair is None):
-            yield Block(index, number, (first, last), text_table(*sides))
-            number, first, characters, sides = number + 1, last, 0, ([], [])
-        for side, text in zip(sides, pair or (), strict=False):
-            side.append(text)
-            characters += len(text)
-
-
-def text_table(source: list[str], target: list[str]) -> pa.Table:
-    """Make a table with the columns source and target."""
-    return pa.table(
-        {"source": pa.array(source, pa.string()), "target": pa.array(target, pa.string())}
-    )
+    number = last = characters = 0
+    pairs: list[Pair] = []
+    for pair in chain(source.pairs(), [None]):
+        if pairs and (pair is None or len(pairs) == PAIRS or characters > CHARACTERS):
+            yield Block(index, number, (last - len(pairs), last), pairs)
+            number, characters, pairs = number + 1, 0, []
+        if pair is not None:
+            pairs.append(pair)
+            last, characters = last + 1, characters + len(pair[0]) + len(pair[1])
 
 
 def clean_rows(cleaner: Cleaner, pairs: Iterable[Pair]) -> tuple[pa.Table, dict[str, Any]]:
@@ -131,10 +120,14 @@ def clean_rows(cleaner: Cleaner, pairs: Iterable[Pair]) -> tuple[pa.Table, dict[
         dropped[reason] += 1
         if len(shown := examples.setdefault(reason, [])) < EXAMPLES:
             shown.append([text[:SHOWN] for text in raw])
-    table = text_table(sources, targets).append_column("key", pa.array(np.array(keys, np.uint64)))
+    columns = {
+        "source": pa.array(sources, pa.string()),
+        "target": pa.array(targets, pa.string()),
+        "key": pa.array(keys, pa.uint64()),
+    }
     if "near_duplicate" in cleaner.config.filters:
         near = pa.array(near_keys(sources, targets).ravel())
-        table = table.append_column("near", pa.FixedSizeListArray.from_arrays(near, BANDS))
+        columns["near"] = pa.FixedSizeListArray.from_arrays(near, BANDS)
     facts = {
         "read": len(sources) + dropped.total(),
         "dropped": dropped,
@@ -142,7 +135,7 @@ def clean_rows(cleaner: Cleaner, pairs: Iterable[Pair]) -> tuple[pa.Table, dict[
         "judged": judged,
         "leaked": sorted(leaked),
     }
-    return table, facts
+    return pa.table(columns), facts
 
 
 def clean_block(
