@@ -15,7 +15,6 @@ from __future__ import annotations
 import functools
 import logging
 import time
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
@@ -47,8 +46,15 @@ from seq2seq.data.sources import (
     settings_of_corpus,
     without_variants,
 )
-from seq2seq.data.stats import JOINED, Losses, overlap, token_figures, vocabulary_figures
-from seq2seq.data.steps import clean_block, cut_source, sample_pairs, tokenise_part
+from seq2seq.data.stats import (
+    JOINED,
+    Losses,
+    add_up,
+    overlap,
+    token_figures,
+    vocabulary_figures,
+)
+from seq2seq.data.steps import Part, clean_block, cut_source, sample_pairs, tokenise_part
 from seq2seq.data.store import Store
 from seq2seq.data.vocabularies import FILES, Vocabularies, given_vocabularies
 from seq2seq.errors import DataError, UserError, command_line
@@ -119,25 +125,28 @@ class Preparation:
         self.identities = [self._identity(source) for source in self.sources]
         text = {
             "format": ALGORITHM,
-            "sources": [
-                [source.member, own]
-                for source, own in zip(self.sources, self.identities, strict=True)
-            ],
+            "sources": self.identities,
             "evaluation": [
                 text_fingerprint(chain.from_iterable(pairs)) for pairs in self.evaluation.values()
             ],
             "cleaning": cleaning.deciding(),
         }
         self.text_fingerprint = fingerprint(text)
-        name = f"{data.name}-{self.text_fingerprint}"
-        self.folder = cache / "corpora" / name
+        self.folder = cache / "corpora" / f"{data.name}-{self.text_fingerprint}"
         self.text = self.folder / TEXT
         self.repeated = self.text / DUPLICATES
         self.compared = [name for name in cleaning.filters if name in KEYS]
         self.given = vocabularies or given_vocabularies(tokenizer)
         self.cleaner = Cleaner(cleaning, chain.from_iterable(self.evaluation.values()))
-        self.losses = [Losses() for _ in self.sources]
+        self.losses = [Losses(source.name) for source in self.sources]
         self.seconds: dict[str, float] = {}
+        self.settings = {
+            "data": asdict(data), "cleaning": asdict(cleaning), "tokenizer": asdict(tokenizer)
+        }  # fmt: skip
+
+    def _identity(self, source: Source) -> list[Any]:
+        known = self.store.cache / "known-files"
+        return [source.member, source.identity(known, self.data.verify)]
 
     def find(self, discard: bool = False) -> Prepared | None:
         """Return an earlier preparation, if it is complete; `discard` removes damaged files."""
@@ -154,15 +163,13 @@ class Preparation:
             return None
         mixture = mixture_figures(self.data, said["members"])
         if report.mixture != mixture:  # other weights than last time
-            report.mixture, report.settings = mixture, self._settings()
+            report.mixture, report.settings = mixture, self.settings
             with suppress(OSError):  # the folder may belong to another user
                 write_report(report, folder)
         return Prepared(folder, said, vocabularies, report)
 
     def fetch(self) -> Prepared | None:
         """Fetch the prepared data from the store; None if it lacks them."""
-        if self.store.url is None:
-            return None
         self.store.get(*(self._vocabulary_folder() / name for name in FILES))
         vocabularies = self._vocabularies()
         if vocabularies is None:
@@ -186,41 +193,20 @@ class Preparation:
         self.store.put(*(self._vocabulary_folder() / name for name in FILES), missing=True)
         self.store.put(folder / REPORT, folder / MANIFEST)  # last: then the store has all
 
-    def _save(self, vocabularies: Vocabularies, folder: Path) -> None:
-        vocabularies.save(folder)
-        self.store.put(*(folder / name for name in FILES))
-
     def run(self, engine: Engine) -> Prepared:
         """Run the steps that are left to do, and return the prepared data."""
         log.info("preparing   %s in %s", self.data.name, self.folder)
         self.text.mkdir(exist_ok=True)
         with self._timed("clean"):
             files = self._clean(engine)
-        parts = [self.text / file["file"] for file in files]
         with self._timed("duplicates"):
-            repeated = [np.zeros(0, np.int64)] * len(parts)
-            if self.compared:
-                fetch = functools.partial(self.store.get_written, self.text, files)
-                repeated = mark_duplicates(
-                    engine, parts, fetch=fetch, file=self.repeated, reasons=self.compared,
-                    threads=self.data.processes,
-                )  # fmt: skip
-        if read_manifest(self.text) is None:
-            found = [file_entry(self.repeated)] if self.compared else []
-            write_manifest(self.text, [*files, *found], {"settings": self._settings()})
-        members = dict.fromkeys(source.member for source in self.sources)
-        kept = {member: self._check_losses(member, files, repeated) for member in members}
-        self._check_kept(kept)
+            parts = self._mark_duplicates(engine, files)
+        kept = self._check_members(parts)
         with self._timed("tokenizer"):
-            vocabularies = self._vocabularies()
-            if vocabularies is None:
-                sample = functools.partial(sample_pairs, parts, repeated, self.tokenizer.sample)
-                vocabularies = Vocabularies.train(sample, self.tokenizer)
-                self._save(vocabularies, self._vocabulary_folder())
-        self._save(vocabularies, self._ids_folder(vocabularies) / VOCABULARY)
+            vocabularies = self._vocabularies() or self._learn(parts)
         with self._timed("tokenise"):
-            shards = self._tokenise(engine, files, repeated, vocabularies)
-        return self._finish(files, repeated, vocabularies, shards, kept)
+            shards = self._tokenise(engine, parts, vocabularies)
+        return self._finish(parts, vocabularies, shards, kept)
 
     def _clean(self, engine: Engine) -> list[File]:
         """Clean the text, count the losses, and return the parts' entries in corpus order."""
@@ -239,20 +225,17 @@ class Preparation:
         step = functools.partial(clean_block, self.cleaner, self.store, self.text)
         blocks = (block for i, own in enumerate(self.sources) for block in cut_source(own, i))
         with tqdm(desc="cleaning", unit=" pairs", unit_scale=True, disable=None) as bar:
-            parts = engine.each(step, ((block,) for block in blocks))
-            for source, own in groupby(parts, lambda part: part[0]["source"]):
-                losses, checked = self.losses[source], (self.sources[source].name, self.cleaning)
+            cleaned = engine.each(step, ((block,) for block in blocks))
+            for source, own in groupby(cleaned, lambda one: one[0]["source"]):
+                losses = self.losses[source]
                 for file, facts in own:
                     losses.add(facts)
-                    losses.check_language(*checked)
+                    losses.check_language(self.cleaning)
                     found.append(file)
                     self.store.get_written(self.text, [file])
                     bar.update(facts["read"])
-                losses.check(*checked)
+                losses.check(self.cleaning)
         return found
-
-    def _identity(self, source: Source) -> list[Any]:
-        return source.identity(self.store.cache / "known-files", self.data.verify)
 
     def _refuse_changes(self) -> None:
         """Refuse files that are not what they were; another change often breaks a line, too."""
@@ -267,64 +250,71 @@ class Preparation:
                     "removed: start again when nothing writes to it"
                 )
 
-    def _check_losses(
-        self, member: str, files: Sequence[File], repeated: Sequence[np.ndarray]
-    ) -> int:
-        """Check the losses of a member as a whole, and return how many pairs of it are kept."""
-        own = [i for i, source in enumerate(self.sources) if source.member == member]
-        more = f" and {len(own) - 1} more" if len(own) > 1 else ""
-        name, losses = self.sources[own[0]].name + more, Losses()
-        for i in own:
-            losses.add(vars(self.losses[i]))
-        mine = [(self.text / file["file"], rows) for file, rows in zip(files, repeated, strict=True)
-                if self.sources[file["source"]].member == member]  # fmt: skip
-        parts, doubled = [path for path, _ in mine], [rows for _, rows in mine]
-        twice = sum(map(len, doubled))
-        kept = losses.read - losses.dropped.total() - twice
-        judged = kept and "wrong_language" in self.cleaning.filters
-        sample = sample_pairs(parts, doubled, JOINED) if judged else ()
-        losses.check_language(name, self.cleaning, sample)
-        if kept and twice:
-            i = next(i for i, rows in enumerate(doubled) if len(rows))
-            pairs = zip(*read_texts(parts[i], doubled[i][:2]), strict=True)
-            reason = " or ".join(self.compared)
-            losses.dropped[reason], losses.examples[reason] = twice, [*map(list, pairs)]
-        losses.check(name, self.cleaning)
+    def _mark_duplicates(self, engine: Engine, files: Sequence[File]) -> list[Part]:
+        """Find the pairs that repeat earlier ones; then the cleaned text is complete."""
+        paths = [self.text / file["file"] for file in files]
+        repeated = [np.zeros(0, np.int64)] * len(files)
+        if self.compared:
+            fetch = functools.partial(self.store.get_written, self.text, files)
+            repeated = mark_duplicates(
+                engine, paths, fetch=fetch, file=self.repeated, reasons=self.compared,
+                threads=self.data.processes,
+            )  # fmt: skip
+        if read_manifest(self.text) is None:
+            found = [file_entry(self.repeated)] if self.compared else []
+            write_manifest(self.text, [*files, *found], {"settings": self.settings})
+        return [Part(*one) for one in zip(paths, files, repeated, strict=True)]
+
+    def _check_members(self, parts: Sequence[Part]) -> dict[str, int]:
+        """Check the losses of each member as a whole; return how many pairs of each are kept."""
+        kept = {}
+        for member in dict.fromkeys(source.member for source in self.sources):
+            own = [i for i, source in enumerate(self.sources) if source.member == member]
+            mine = [part for part in parts if part.entry["source"] in own]
+            repeating = [part for part in mine if len(part.left_out)]
+            more = f" and {len(own) - 1} more" if len(own) > 1 else ""
+            losses = add_up([self.losses[i] for i in own], self.sources[own[0]].name + more)
+            twice = sum(len(part.left_out) for part in repeating)
+            kept[member] = losses.read - losses.dropped.total() - twice
+            losses.check_language(self.cleaning, sample_pairs(mine, JOINED))
+            if kept[member] and twice:
+                pairs = read_texts(repeating[0].path, repeating[0].left_out[:2])
+                reason = " or ".join(self.compared)
+                losses.dropped[reason] = twice
+                losses.examples[reason] = [*map(list, zip(*pairs, strict=True))]
+            losses.check(self.cleaning)
+        if not all(kept.values()):
+            self._refuse_empty(kept)
         return kept
 
-    def _check_kept(self, kept: Mapping[str, int]) -> None:
-        """Refuse a corpus without a pair after cleaning, or a member without a pair of its own."""
-        data = self.data
-        if not all(kept.values()):
-            check_chosen(self.sources, data)
+    def _refuse_empty(self, kept: Mapping[str, int]) -> None:
+        """Say why a corpus, or a member, has no pair of its own."""
+        check_chosen(self.sources, self.data)
+        if any(kept.values()):
+            empty = next(member for member, pairs in kept.items() if pairs == 0)
+            raise DataError(
+                f"data.members.{empty} is empty: it has no text, or all pairs that cleaning= "
+                "keeps of it are in members before it. Look at its files, or leave it out"
+            )
+        total = add_up(self.losses)
         files = ", ".join(source.name for source in self.sources[:3])
-        if not any(own.read for own in self.losses):
-            raise DataError(
-                f"data={data.name} has no usable train pair: there is no text in {files}. Look at "
-                "the files, or name others (data.path, data.train)"
-            )
-        if not any(kept.values()):
-            command = command_line("prepare", *settings_of_corpus(data), "cleaning=none")
-            dropped = sum((own.dropped for own in self.losses), Counter[str]())
-            reasons = ", ".join(f"{name} {count:,}" for name, count in dropped.most_common())
-            raise DataError(
-                f"data={data.name} has no usable train pair: the filters of cleaning= left nothing "
-                f"of {files} ({reasons}). {command} shows what is there"
-            )
-        for member, pairs in kept.items():
-            if pairs == 0:
-                raise DataError(
-                    f"data.members.{member} is empty: it has no text, or all pairs that cleaning= "
-                    "keeps of it are in members before it. Look at its files, or leave it out"
-                )
+        why = f"there is no text in {files}. Look at them, or name others (data.path, data.train)"
+        if total.read:
+            command = command_line("prepare", *settings_of_corpus(self.data), "cleaning=none")
+            reasons = ", ".join(f"{name} {count:,}" for name, count in total.dropped.most_common())
+            why = f"filters of cleaning= left nothing of {files} ({reasons}). {command} shows it"
+        raise DataError(f"data={self.data.name} has no usable train pair: {why}")
 
     def _vocabularies(self) -> Vocabularies | None:
-        if self.given is not None:
-            return self.given
-        try:
-            return Vocabularies.load(self._vocabulary_folder())
-        except UserError:
-            return None
+        with suppress(UserError):
+            return self.given or Vocabularies.load(self._vocabulary_folder())
+        return None
+
+    def _learn(self, parts: Sequence[Part]) -> Vocabularies:
+        sample = functools.partial(sample_pairs, parts, self.tokenizer.sample)
+        vocabularies = Vocabularies.train(sample, self.tokenizer)
+        vocabularies.save(self._vocabulary_folder())
+        return vocabularies
 
     def _vocabulary_folder(self) -> Path:
         names = ("kind", "vocab_size", "joint", "symbols", "sample")
@@ -337,46 +327,39 @@ class Preparation:
         return self.folder / f"ids-{fingerprint([vocabularies.content_hash(), *variants])}"
 
     def _tokenise(
-        self,
-        engine: Engine,
-        parts: Sequence[File],
-        repeated: Sequence[np.ndarray],
-        vocabularies: Vocabularies,
-    ) -> list[File]:
-        """Tokenise the parts, and return the shards' entries, the first segmentation first."""
+        self, engine: Engine, parts: Sequence[Part], vocabularies: Vocabularies
+    ) -> list[list[File]]:
+        """Tokenise the parts, and return the entries of the shards of each segmentation."""
         t, folder = self.tokenizer, self._ids_folder(vocabularies)
+        vocabularies.save(folder / VOCABULARY)
+        self.store.put(*(folder / VOCABULARY / name for name in FILES))
         names = [f"{v:03d}-" for v in range(t.dropout_variants)] if t.dropout else [""]
         jobs = [
-            (part, left_out, folder / f"{name}{part['file']}", variant)
+            (part, folder / f"{name}{part.path.name}", variant)
             for variant, name in enumerate(names)
-            for part, left_out in zip(parts, repeated, strict=True)
+            for part in parts
         ]
         step = functools.partial(
-            tokenise_part, store=self.store, text=self.text, vocabulary=folder / VOCABULARY,
+            tokenise_part, store=self.store, vocabulary=folder / VOCABULARY,
             content_hash=vocabularies.content_hash(), dropout=t.dropout,
         )  # fmt: skip
         files = engine.each(step, jobs)
         found = list(tqdm(files, "tokenising", total=len(jobs), unit="part", disable=None))
         self.store.get_written(folder, found)
-        return found
+        return [found[first : first + len(parts)] for first in range(0, len(jobs), len(parts))]
 
     def _finish(
         self,
-        parts: Sequence[File],
-        repeated: Sequence[np.ndarray],
+        parts: Sequence[Part],
         vocabularies: Vocabularies,
-        shards: Sequence[File],
+        shards: Sequence[Sequence[File]],
         kept: Mapping[str, int],
     ) -> Prepared:
         """Write the lengths, the report and, last, the manifest."""
         folder = self._ids_folder(vocabularies)
-        variants = [
-            [file["file"] for file in shards[first : first + len(parts)]]
-            for first in range(0, len(shards), len(parts))
-        ]
         lengths = [
-            write_lengths(folder / f"{number:03d}-lengths.npy", [folder / name for name in names])
-            for number, names in enumerate(variants)
+            write_lengths(folder / f"{i:03d}-lengths.npy", [folder / one["file"] for one in files])
+            for i, files in enumerate(shards)
         ]
         ends = np.cumsum([0, *kept.values()]).tolist()
         for file in lengths:
@@ -386,17 +369,16 @@ class Preparation:
                     f"{folder} has {held} pairs where the cleaned text has {ends[-1]}: remove the "
                     "folder, here and in data.store, and start again"
                 )
-        members = list(zip(kept, ends[:-1], ends[1:], strict=True))
         said = {
             "fingerprint": f"{self.text_fingerprint}-{folder.name[4:]}",
             "vocabulary": vocabularies.content_hash(),
             "pairs": ends[-1],
-            "members": members,
-            "settings": self._settings(),
-            "variants": variants,
+            "members": list(zip(kept, ends[:-1], ends[1:], strict=True)),
+            "settings": self.settings,
+            "variants": [[file["file"] for file in files] for files in shards],
             "lengths": [file["file"] for file in lengths],
         }
-        report = self._report(parts, repeated, vocabularies, said)
+        report = self._report(parts, vocabularies, said)
         write_report(report, folder)
         for name, dropped in report.dropped.items():
             if dropped > report.read / 2:
@@ -405,30 +387,25 @@ class Preparation:
                     *(name, dropped, report.read, folder / "report.html"),
                 )
         names = [f"{VOCABULARY}/{name}" for name in FILES if (folder / VOCABULARY / name).exists()]
-        files = [*shards, *lengths, *(file_entry(folder / name, name) for name in names)]
+        texts = [file_entry(folder / name, name) for name in names]
+        files = [*chain.from_iterable(shards), *lengths, *texts]
         write_manifest(folder, files, said)
         self._put(folder, files)
         return Prepared(folder, said, vocabularies, report)
 
     def _report(
-        self,
-        parts: Sequence[File],
-        repeated: Sequence[np.ndarray],
-        vocabularies: Vocabularies,
-        said: dict[str, Any],
+        self, parts: Sequence[Part], vocabularies: Vocabularies, said: dict[str, Any]
     ) -> Report:
-        folder, paths = self._ids_folder(vocabularies), [self.text / file["file"] for file in parts]
+        folder, filters = self._ids_folder(vocabularies), self.cleaning.filters
         first = [folder / name for name in said["variants"][0]]
         shards = Shards(first, folder / said["lengths"][0])
-        total, filters = Losses(), self.cleaning.filters
-        for own in self.losses:
-            total.add(vars(own))
+        total = add_up(self.losses)
         if self.compared:
             total.add({"read": 0, "leaked": (), **read_facts(self.repeated)})
         return Report(
             name=self.data.name,
             fingerprint=said["fingerprint"],
-            settings=said["settings"],
+            settings=self.settings,
             files=[
                 {"member": source.member, "file": source.name, "pairs": own.read,
                  "dropped": dict(own.dropped.most_common())}
@@ -441,17 +418,10 @@ class Preparation:
             **token_figures(shards),
             vocabulary=vocabulary_figures(shards, vocabularies),
             overlap=overlap(total.leaked, self.evaluation, self.cleaner),
-            samples=[list(pair) for pair in sample_pairs(paths, repeated, SAMPLES)],
+            samples=[list(pair) for pair in sample_pairs(parts, SAMPLES)],
             mixture=mixture_figures(self.data, said["members"]),
             seconds=self.seconds,
         )
-
-    def _settings(self) -> dict[str, Any]:
-        return {
-            "data": asdict(self.data),
-            "cleaning": asdict(self.cleaning),
-            "tokenizer": asdict(self.tokenizer),
-        }
 
     @contextmanager
     def _timed(self, step: str) -> Iterator[None]:

@@ -27,10 +27,10 @@ LONGEST_BIN = 512  # last bin of the histograms of lengths: this many tokens or 
 
 @dataclass
 class Losses:
-    """Counts of the pairs that cleaning drops of a source or of all, and checks that refuse large
-    losses.
+    """Counts of the pairs that cleaning drops of a text, and checks that refuse large losses.
 
     Attributes:
+        name: of the text, for errors.
         read: number of pairs read.
         judged: number of kept pairs that are long enough to have a language.
         dropped: number of dropped pairs by reason.
@@ -38,6 +38,7 @@ class Losses:
         leaked: keys that pairs share with evaluation text.
     """
 
+    name: str = ""
     read: int = 0
     judged: int = 0
     dropped: Counter[str] = field(default_factory=Counter)
@@ -54,13 +55,10 @@ class Losses:
             own += pairs[: EXAMPLES - len(own)]
         self.leaked.update(facts["leaked"])
 
-    def check_language(
-        self, name: str, cleaning: CleaningConfig, kept: Iterable[Pair] = ()
-    ) -> None:
+    def check_language(self, cleaning: CleaningConfig, kept: Iterable[Pair] = ()) -> None:
         """Check the language of the pairs that were read until now.
 
         Args:
-            name: of the text, for the error.
             cleaning: the settings.
             kept: some kept pairs. If hardly any pair is long enough to have a language, these are
                 judged as one text, and refused only if each side looks like the other's language.
@@ -68,6 +66,8 @@ class Losses:
         Raises:
             DataError: nearly all pairs long enough to have a language are in another one.
         """
+        if "wrong_language" not in cleaning.filters:
+            return
         wrong, examples = self.dropped["wrong_language"], self.examples.get("wrong_language", [])
         of = wrong + self.judged
         joined = [*map(list, kept)] if of < JUDGED else []
@@ -77,7 +77,7 @@ class Losses:
             return
         found = _languages(examples)
         raise DataError(
-            f"{name}: {wrong:,} of {self.read:,} pairs are not in "
+            f"{self.name}: {wrong:,} of {self.read:,} pairs are not in "
             f"cleaning.languages ({', '.join(cleaning.languages)}), such as "
             f"{tuple(examples[0])}. The text looks like {', '.join(found)}. Are the columns "
             "swapped? Then exchange data.source_column and data.target_column. Or give another "
@@ -85,8 +85,8 @@ class Losses:
             "cleaning.max_dropped=1"
         )
 
-    def check(self, name: str, cleaning: CleaningConfig) -> None:
-        """Check the losses as a whole; `name` is that of the text.
+    def check(self, cleaning: CleaningConfig) -> None:
+        """Check the losses as a whole.
 
         Raises:
             DataError: nearly all pairs are dropped.
@@ -94,13 +94,21 @@ class Losses:
         if not _is_too_much(self.dropped.total(), self.read, cleaning):
             return
         [(worst, count)] = self.dropped.most_common(1)
-        pairs = [tuple(pair) for pair in self.examples[worst][:2]]
+        examples = "; ".join(str(tuple(pair)) for pair in self.examples[worst][:2])
         raise DataError(
-            f"{name}: cleaning drops {self.dropped.total():,} of "
-            f"{self.read:,} pairs, {count:,} of them by the filter {worst}, such as "
-            f"{'; '.join(map(str, pairs))}. Is this the right corpus? If so, leave the filter "
-            "out of cleaning.filters, or allow it: cleaning.max_dropped=1"
+            f"{self.name}: cleaning drops {self.dropped.total():,} of {self.read:,} pairs, "
+            f"{count:,} of them by the filter {worst}, such as {examples}. Is this the right "
+            "corpus? If so, leave the filter out of cleaning.filters, or allow it: "
+            "cleaning.max_dropped=1"
         )
+
+
+def add_up(parts: Iterable[Losses], name: str = "") -> Losses:
+    """Return the losses of several texts together."""
+    total = Losses(name)
+    for part in parts:
+        total.add(vars(part))
+    return total
 
 
 def _is_too_much(dropped: int, of: int, cleaning: CleaningConfig) -> bool:

@@ -164,53 +164,63 @@ def _find_written(store: Store, path: Path, fact: str, value: Any) -> File | Non
     return file_entry(path)
 
 
-def sample_pairs(
-    parts: Sequence[Path], left_out: Sequence[np.ndarray], size: int
-) -> Iterator[Pair]:
+@dataclass(frozen=True)
+class Part:
+    """A part of the cleaned text.
+
+    Attributes:
+        path: of the file.
+        entry: of the file, for the manifest.
+        left_out: rows that repeat earlier pairs.
+    """
+
+    path: Path
+    entry: File
+    left_out: np.ndarray
+
+
+def sample_pairs(parts: Sequence[Part], size: int) -> Iterator[Pair]:
     """Yield about `size` pairs drawn by their keys: a random sample, the same each time."""
-    kept = sum(map(rows_of, parts)) - sum(map(len, left_out))
-    bound = (2**64 - 1) * min(size, kept) // kept
-    for path, without in zip(parts, left_out, strict=True):
-        rows = np.flatnonzero(read_keys(path) <= np.uint64(bound))
-        rows = np.setdiff1d(rows, without, assume_unique=True)
-        yield from zip(*read_texts(path, rows), strict=True)
+    kept = sum(rows_of(part.path) - len(part.left_out) for part in parts)
+    bound = (2**64 - 1) * min(size, kept) // max(kept, 1)
+    for part in parts:
+        rows = np.flatnonzero(read_keys(part.path) <= np.uint64(bound))
+        rows = np.setdiff1d(rows, part.left_out, assume_unique=True)
+        yield from zip(*read_texts(part.path, rows), strict=True)
 
 
 def tokenise_part(
-    part: File,
-    left_out: np.ndarray,
+    part: Part,
     shard: Path,
     variant: int,
     *,
     store: Store,
-    text: Path,
     vocabulary: Path,
     content_hash: str,
     dropout: float,
 ) -> File:
-    """Write the ids of a part's pairs, without the rows `left_out`, unless the shard exists.
+    """Write the ids of a part's pairs, unless the shard exists.
 
     Args:
-        part: entry of the part.
+        part: the pairs.
         shard: path of the file to write.
         variant: number of the segmentation, if BPE-dropout makes several.
         store: holds parts and shards, too, for machines without a shared disk.
-        text, vocabulary: folders of the parts and of the vocabularies.
+        vocabulary: folder of the vocabularies.
         content_hash: of the vocabularies.
         dropout: rate of BPE-dropout.
     """
-    entry = _find_written(store, shard, "part", part["sha256"])
+    entry = _find_written(store, shard, "part", part.entry["sha256"])
     if entry is None:
-        store.get_written(text, [part])
-        path = text / part["file"]
-        kept = np.setdiff1d(np.arange(rows_of(path)), left_out, assume_unique=True)
-        texts = read_texts(path, kept)
+        store.get_written(part.path.parent, [part.entry])
+        kept = np.delete(np.arange(rows_of(part.path)), part.left_out)
+        texts = read_texts(part.path, kept)
         vocabularies = _load(store, vocabulary, content_hash)
-        rng = random.Random(f"{part['file']} {variant}")
+        rng = random.Random(f"{part.path.name} {variant}")
         sources = vocabularies.source.encode(texts[0], dropout, rng)
         targets = vocabularies.target.encode(texts[1], dropout, rng)
         facts = {
-            "part": part["sha256"],
+            "part": part.entry["sha256"],
             "pairs": len(texts[0]),
             "words": [sum(len(text.split()) for text in side) for side in texts],
             "characters": [sum(map(len, side)) for side in texts],
