@@ -26,7 +26,6 @@ from seq2seq.data.cleaning import Cleaner
 from seq2seq.data.pipeline import prepare
 from seq2seq.data.prepared import Prepared
 from seq2seq.data.report import read_report
-from seq2seq.data.shards import read_facts, read_table, write_table
 from seq2seq.errors import ConfigError, DataError, UserError
 from seq2seq.files import lock
 
@@ -660,16 +659,6 @@ def test_duplicates_are_listed_with_the_text_and_found_again_if_damaged(data, tm
     again = run(replace(data, verify=True), TokenizerConfig(vocab_size=280))
     assert victim.read_bytes() == content
     assert texts(again) == TRAIN
-
-
-def test_ids_of_another_number_of_pairs_are_refused(data):
-    first = run(data)
-    (first.folder / "manifest.json").unlink()
-    shard = first.folder / "00000-000001.arrow"
-    table, facts = read_table(shard), read_facts(shard)
-    write_table(shard, table.slice(0, 10), facts)
-    with pytest.raises(DataError, match="has 200 pairs where the cleaned text has 240: remove"):
-        run(data)
 
 
 def test_what_killed_preparations_left_half_written_is_removed(data):
