@@ -81,12 +81,6 @@ class RayEngine:
     """
 
     def __init__(self, address: str | None = None, processes: int | None = None):
-        if address and "://" in address:
-            raise DataError(
-                f"prepare.address={address} is for Ray clients, which cannot prepare: run this on "
-                "a machine of the cluster with prepare.address=auto, or give the HOST:PORT that "
-                "`ray start --head` prints"
-            )
         try:
             self.ray = importlib.import_module("ray")
         except ImportError as error:
@@ -109,7 +103,7 @@ class RayEngine:
         except (OSError, ValueError) as error:
             raise DataError(
                 f"there is no Ray cluster at prepare.address={address} ({error}): start one "
-                "(ray start --head), or correct the address"
+                "(ray start --head), or give its HOST:PORT or `auto`"
             ) from error
         self.machines = max(1, sum(node["Alive"] and bool(node["Resources"].get("CPU"))
                                   for node in self.ray.nodes()))  # fmt: skip

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from seq2seq.data.engines import LocalEngine, RayEngine
-from seq2seq.errors import DataError
+from seq2seq.data.engines import LocalEngine
 
 
 def square(number: int) -> tuple[int, int]:
@@ -80,8 +79,3 @@ def test_processes_end_when_the_main_process_is_killed(tmp_path):
     main.kill()
     main.join()
     assert any(beats(1.0) == beats(1.0) for _ in range(5))
-
-
-def test_an_address_of_ray_clients_is_refused():
-    with pytest.raises(DataError, match=r"ray://host:1 is for Ray clients, .*address=auto"):
-        RayEngine("ray://host:1")
