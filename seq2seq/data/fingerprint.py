@@ -46,27 +46,17 @@ def file_fingerprint(path: Path, memory: Path, verify: bool = False) -> str:
     state = path.stat()
     place = text_fingerprint([str(path.resolve()), str(state.st_size), str(state.st_mtime_ns)])
     remembered = memory / place
-    if verify:
-        return _hash(path, remembered)
-    if known := _known(remembered):
-        return known
-    with ExitStack() as held:  # of processes that start together, one reads the file
+    with ExitStack() as held:
         with suppress(OSError):  # the folder may belong to another user, who prepared the data
             memory.mkdir(parents=True, exist_ok=True)
-            held.enter_context(lock(memory / "lock"))
-        return _known(remembered) or _hash(path, remembered)
-
-
-def _known(remembered: Path) -> str:
-    with suppress(OSError, ValueError):
-        return remembered.read_text(encoding="ascii")
-    return ""
-
-
-def _hash(path: Path, remembered: Path) -> str:
-    with path.open("rb") as file:
-        digest = hashlib.file_digest(file, partial(hashlib.blake2b, digest_size=8))
-    with suppress(OSError):
-        remembered.parent.mkdir(parents=True, exist_ok=True)
-        replace_text(remembered, digest.hexdigest())
-    return digest.hexdigest()
+            # Of processes that start together, one reads the file.
+            if not verify and not remembered.exists():
+                held.enter_context(lock(memory / "lock"))
+        with suppress(OSError, ValueError):
+            if not verify:
+                return remembered.read_text(encoding="ascii")
+        with path.open("rb") as file:
+            digest = hashlib.file_digest(file, partial(hashlib.blake2b, digest_size=8)).hexdigest()
+        with suppress(OSError):
+            replace_text(remembered, digest)
+        return digest
