@@ -188,15 +188,12 @@ class TranslationData:
         return left_out
 
     def _tokenise_val(self) -> None:
-        sides = zip(*self.val_pairs, strict=True) if self.val_pairs else ((), ())
-        ids, tokenizers = [], (self.vocabularies.source, self.vocabularies.target)
-        for side, (texts, tokenizer) in enumerate(zip(sides, tokenizers, strict=True)):
-            normalise = normaliser(self.cleaning.steps(side))
-            ids.append(tokenizer.encode([normalise(text) for text in texts]))
-        lengths = np.array([[len(tokens) + 1 for tokens in side] for side in ids], np.int64).T
-        left_out = self._left_out([lengths], "val")
-        usable = np.delete(np.arange(len(lengths)), left_out).tolist()
-        self.val_ids = [[side[pair] for pair in usable] for side in ids]
+        normalise = (normaliser(self.cleaning.steps(side)) for side in (0, 1))
+        ids = self.vocabularies.encode_pairs(self.val_pairs, *normalise)
+        lengths = np.array([[len(side) + 1 for side in pair] for pair in ids], np.int64)
+        left_out = self._left_out([lengths.reshape(-1, 2)], "val")
+        usable = np.delete(np.arange(len(ids)), left_out)
+        self.val_ids = [ids[pair] for pair in usable]
         self.val_lengths = lengths[usable]
 
     def train_dataloader(self, consumer: Consumer | None = None) -> DataLoader[Any]:
@@ -311,9 +308,8 @@ class TranslationData:
         while len(batches) < world:  # every process needs a batch
             tokens //= 2
             batches = token_batches(lengths, Budget(tokens))
-        sources, targets = self.val_ids
         return (
-            collate([sources[pair] for pair in pairs], [targets[pair] for pair in pairs])
+            collate(*zip(*(self.val_ids[pair] for pair in pairs), strict=True))
             for pairs in batches[rank::world]
         )
 
