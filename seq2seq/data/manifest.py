@@ -45,16 +45,12 @@ def write_manifest(folder: Path, files: Sequence[File], facts: dict[str, Any]) -
     replace_text(folder / NAME, json.dumps(said, ensure_ascii=False))
 
 
-def read_manifest(
-    folder: Path, verify: bool = False, discard: bool = False
-) -> dict[str, Any] | None:
+def read_manifest(folder: Path, verify: bool = False) -> dict[str, Any] | None:
     """Read the manifest of a folder; None if the folder is not complete.
 
     Args:
         folder: of prepared data.
         verify: read each file and compare its hash, not its size alone.
-        discard: remove damaged files and the manifest, so that they are made again; only while
-            nobody else works in the folder.
     """
     said = parse_manifest(folder)
     if said is None:
@@ -62,8 +58,6 @@ def read_manifest(
     damaged = [file["file"] for file in said["files"] if not is_whole(folder, file, verify)]
     for name in damaged:
         log.warning("%s is damaged or missing", folder / name)
-    for name in [*damaged, NAME] if damaged and discard else ():
-        (folder / name).unlink(missing_ok=True)
     return None if damaged else said
 
 

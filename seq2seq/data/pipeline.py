@@ -94,7 +94,7 @@ def prepare(
             with lock(work.folder / "lock", lambda: log.info(waiting, work.folder)) as alone:
                 for folder in [*work.folder.glob("**/")] if alone else ():
                     remove_leftovers(folder)
-                found = work.find(discard=True) or work.fetch()
+                found = work.find() or work.fetch()
                 found = found or work.run(engine or LocalEngine(data.processes))
         if engine is not None:  # training needs no store
             work.share(found)
@@ -148,13 +148,13 @@ class Preparation:
         known = self.store.cache / "known-files"
         return [source.member, source.identity(known, self.data.verify)]
 
-    def find(self, discard: bool = False) -> Prepared | None:
-        """Return an earlier preparation, if it is complete; `discard` removes damaged files."""
+    def find(self) -> Prepared | None:
+        """Return an earlier preparation, if it is complete."""
         vocabularies = self._vocabularies()
         if vocabularies is None:
             return None
         folder = self._ids_folder(vocabularies)
-        said = read_manifest(folder, self.data.verify, discard)
+        said = read_manifest(folder, self.data.verify)
         if said is None:
             return None
         try:
@@ -210,7 +210,7 @@ class Preparation:
 
     def _clean(self, engine: Engine) -> list[File]:
         """Clean the text, count the losses, and return the parts' entries in corpus order."""
-        if said := read_manifest(self.text, self.data.verify, discard=True):
+        if said := read_manifest(self.text, self.data.verify):
             found = [file for file in said["files"] if file["file"] != DUPLICATES]
             for file in found:
                 self.losses[file["source"]].add(read_facts(self.text / file["file"]))
@@ -260,9 +260,9 @@ class Preparation:
                 engine, paths, fetch=fetch, file=self.repeated, reasons=self.compared,
                 threads=self.data.processes,
             )  # fmt: skip
-        if read_manifest(self.text) is None:
-            found = [file_entry(self.repeated)] if self.compared else []
-            write_manifest(self.text, [*files, *found], {"settings": self.settings})
+        written = [*files, *([file_entry(self.repeated)] if self.compared else [])]
+        if (parse_manifest(self.text) or {}).get("files") != written:
+            write_manifest(self.text, written, {"settings": self.settings})
         return [Part(*one) for one in zip(paths, files, repeated, strict=True)]
 
     def _check_members(self, parts: Sequence[Part]) -> dict[str, int]:
