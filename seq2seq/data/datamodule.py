@@ -308,8 +308,9 @@ class TranslationData:
         while len(batches) < world:  # every process needs a batch
             tokens //= 2
             batches = token_batches(lengths, Budget(tokens))
+        sources, targets = zip(*self.val_ids, strict=True)
         return (
-            collate(*zip(*(self.val_ids[pair] for pair in pairs), strict=True))
+            collate([sources[pair] for pair in pairs], [targets[pair] for pair in pairs])
             for pairs in batches[rank::world]
         )
 

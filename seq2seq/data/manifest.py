@@ -12,6 +12,7 @@ import json
 import logging
 import platform
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NotRequired, TypedDict
 
@@ -77,9 +78,7 @@ def parse_manifest(folder: Path) -> dict[str, Any] | None:
 def is_whole(folder: Path, said: File, verify: bool) -> bool:
     """Tell whether a folder has a file of the right size and, with `verify`, the right hash."""
     path = folder / said["file"]
-    try:
-        if path.stat().st_size != said["bytes"]:
-            return False
-        return not verify or checksum(path) == said["sha256"]
-    except OSError:
-        return False
+    with suppress(OSError):
+        same = path.stat().st_size == said["bytes"]
+        return same and (not verify or checksum(path) == said["sha256"])
+    return False

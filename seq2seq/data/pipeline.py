@@ -63,7 +63,7 @@ from seq2seq.files import lock, remove_leftovers
 log = logging.getLogger(__name__)
 
 ALGORITHM = 1  # version of the code that decides the ids; part of the fingerprint
-TEXT, DUPLICATES = "text", "duplicates.arrow"
+DUPLICATES = "duplicates.arrow"
 SAMPLES = 10  # about so many pairs in the report
 
 
@@ -133,7 +133,7 @@ class Preparation:
         }
         self.text_fingerprint = fingerprint(text)
         self.folder = cache / "corpora" / f"{data.name}-{self.text_fingerprint}"
-        self.text = self.folder / TEXT
+        self.text = self.folder / "text"
         self.repeated = self.text / DUPLICATES
         self.compared = [name for name in cleaning.filters if name in KEYS]
         self.given = vocabularies or given_vocabularies(tokenizer)
