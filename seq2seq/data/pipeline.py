@@ -19,6 +19,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from itertools import chain, groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -223,16 +224,15 @@ class Preparation:
     def _clean_blocks(self, engine: Engine) -> list[File]:
         found: list[File] = []
         step = functools.partial(clean_block, self.cleaner, self.store, self.text)
-        blocks = (block for i, own in enumerate(self.sources) for block in cut_source(own, i))
+        blocks = ((block,) for i, own in enumerate(self.sources) for block in cut_source(own, i))
         with tqdm(desc="cleaning", unit=" pairs", unit_scale=True, disable=None) as bar:
-            cleaned = engine.each(step, ((block,) for block in blocks))
-            for source, own in groupby(cleaned, lambda one: one[0]["source"]):
+            for source, parts in groupby(engine.each(step, blocks), itemgetter("source")):
                 losses = self.losses[source]
-                for file, facts in own:
-                    losses.add(facts)
+                for file in parts:
+                    self.store.get_written(self.text, [file])
+                    losses.add(facts := read_facts(self.text / file["file"]))
                     losses.check_language(self.cleaning)
                     found.append(file)
-                    self.store.get_written(self.text, [file])
                     bar.update(facts["read"])
                 losses.check(self.cleaning)
         return found
@@ -240,15 +240,15 @@ class Preparation:
     def _refuse_changes(self) -> None:
         """Refuse files that are not what they were; another change often breaks a line, too."""
         for source, before in zip(self.sources, self.identities, strict=True):
-            [plain], same = without_variants([source]), False
-            with suppress(OSError):  # the file is gone
-                same = not isinstance(plain, FileSource) or self._identity(source) == before
-            if not same:
-                self.store.remove(*self.text.glob("*.arrow"))
-                raise DataError(
-                    f"{source.name} changed while it was prepared, so what was made of it is "
-                    "removed: start again when nothing writes to it"
-                )
+            [plain] = without_variants([source])
+            with suppress(OSError):  # the file may be gone
+                if not isinstance(plain, FileSource) or self._identity(source) == before:
+                    continue
+            self.store.remove(*self.text.glob("*.arrow"))
+            raise DataError(
+                f"{source.name} changed while it was prepared, so what was made of it is "
+                "removed: start again when nothing writes to it"
+            )
 
     def _mark_duplicates(self, engine: Engine, files: Sequence[File]) -> list[Part]:
         """Find the pairs that repeat earlier ones; then the cleaned text is complete."""

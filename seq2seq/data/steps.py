@@ -25,7 +25,6 @@ from seq2seq.data.minhash import BANDS, near_keys
 from seq2seq.data.shards import (
     file_entry,
     ids_table,
-    read_facts,
     read_keys,
     read_texts,
     rows_of,
@@ -138,21 +137,15 @@ def clean_rows(cleaner: Cleaner, pairs: Iterable[Pair]) -> tuple[pa.Table, dict[
     return pa.table(columns), facts
 
 
-def clean_block(
-    cleaner: Cleaner, store: Store, folder: Path, block: Block
-) -> tuple[File, dict[str, Any]]:
-    """Clean a block and write it as a part, unless the part exists.
-
-    Returns:
-        The entry of the part, and the facts of `clean_rows`.
-    """
+def clean_block(cleaner: Cleaner, store: Store, folder: Path, block: Block) -> File:
+    """Clean a block, write it as a part unless the part exists, and return the part's entry."""
     path, rows = folder / block.file, list(block.rows)
     entry = _find_written(store, path, "rows", rows)
     if entry is None:
         table, facts = clean_rows(cleaner, block.pairs())
         entry = write_table(path, table, {**facts, "rows": rows}, compression="zstd")
         store.put(path)
-    return {**entry, "source": block.source}, read_facts(path)
+    return {**entry, "source": block.source}
 
 
 def _find_written(store: Store, path: Path, fact: str, value: Any) -> File | None:

@@ -13,7 +13,7 @@ from seq2seq.data import steps as module
 from seq2seq.data.cleaning import Cleaner, pair_key, text_key
 from seq2seq.data.engines import LocalEngine
 from seq2seq.data.manifest import File
-from seq2seq.data.shards import read_keys, read_texts
+from seq2seq.data.shards import read_facts, read_keys, read_texts
 from seq2seq.data.sources import FileSource
 from seq2seq.data.stats import Losses
 from seq2seq.data.steps import EXAMPLES, clean_block, cut_source
@@ -52,7 +52,8 @@ def folder(tmp_path) -> Path:
 def clean(sources, folder, cleaner=None, processes=1) -> list[tuple[File, dict[str, Any]]]:
     step = functools.partial(clean_block, cleaner or Cleaner(CLEANING), Store(folder), folder)
     blocks = (block for place, source in enumerate(sources) for block in cut_source(source, place))
-    return list(LocalEngine(processes).each(step, ((block,) for block in blocks)))
+    parts = LocalEngine(processes).each(step, ((block,) for block in blocks))
+    return [(file, read_facts(folder / file["file"])) for file in parts]
 
 
 def texts(parts, folder) -> list[tuple[str, str]]:
