@@ -1,7 +1,7 @@
 """The steps of preparation as functions on batches of rows: read, clean, tokenise.
 
-Each step reads and returns Arrow tables or their files, and needs nothing from another batch. So
-any engine (engines.py) may run the steps, in any order, and again if a process dies.
+Each step writes an Arrow file, and needs nothing from another batch. So any engine (engines.py) may
+run the steps, in any order, and again if a process dies.
 """
 
 from __future__ import annotations
