@@ -11,7 +11,7 @@ from typing import Any, get_type_hints
 
 from seq2seq import __version__
 from seq2seq.config import ARCHITECTURES, CleaningConfig, DecodeConfig, ModelConfig, migrated
-from seq2seq.config.renames import REMOVED
+from seq2seq.config.renames import removed
 from seq2seq.data.vocabularies import JOINT, SEPARATE
 from seq2seq.decoding.attention_head import AttentionHead
 from seq2seq.errors import BundleError, UserError, nearest
@@ -108,14 +108,14 @@ def read_config(path: Path) -> BundleConfig:
         source, target = vocab_size if isinstance(vocab_size, list) else (vocab_size, vocab_size)
         schema = ARCHITECTURES[architecture]
         return BundleConfig(
-            model=schema(**_typed(schema, "model", sizes)),
+            model=_settings(schema, "model", sizes),
             vocab_sizes=(int(source), int(target)),
             decode=_decode(path, dict(config["decode"])),
             training=training,
             # Bundles from before there was a choice read texts unchanged.
             normalise=CleaningConfig(normalise=list(config.get("normalise", []))).normalise,
             # Bundles from before the head was chosen on validation data have the default.
-            alignment=AttentionHead(**config.get("alignment", {})),
+            alignment=_settings(AttentionHead, "alignment", config.get("alignment", {})),
             checksums=dict(config.get("sha256", {})),
         )
     except (KeyError, TypeError, ValueError, OverflowError, UserError) as error:
@@ -123,28 +123,25 @@ def read_config(path: Path) -> BundleConfig:
         raise DamagedBundle(f"{path} does not describe a model of this project: {said}") from error
 
 
-def _typed(schema: type, section: str, stored: Mapping[str, Any]) -> dict[str, Any]:
-    """Return stored settings; raise ValueError if a value has another type than its setting."""
+def _settings(schema: type, section: str, stored: Mapping[str, Any]) -> Any:
+    """Make a `schema` of stored settings; raise ValueError if a value has another type."""
     kinds = get_type_hints(schema)
-    for name, value in stored.items():
+    for name, value in dict(stored).items():
         kind = kinds.get(name, object)  # the class itself refuses an unknown name
         right = isinstance(value, int | float) if kind is float else isinstance(value, kind)
         if not right or (isinstance(value, bool) and kind is not bool and name in kinds):
             said = getattr(kind, "__name__", kind)
             raise ValueError(f"{section}.{name}={value!r} is not of type {said}")
-    return dict(stored)
+    return schema(**stored)
 
 
 def _decode(path: Path, stored: dict[str, Any]) -> DecodeConfig:
     """Read stored search settings. If some no longer exist, warn that a plain beam is used."""
-    gone = {name: value for name, value in stored.items() if f"decode.{name}" in REMOVED}
-    kept = {name: value for name, value in stored.items() if name not in gone}
-    if kept.get("strategy") == "mbr":
-        gone["strategy"] = kept.pop("strategy")
-    if gone:
-        said = ", ".join(f"decode.{name}={value}" for name, value in gone.items())
+    if gone := removed({"decode": stored}):
+        said = ", ".join(gone)
         log.warning("%s asks for %s, which is gone: a plain beam searches instead", path, said)
-    return DecodeConfig(**_typed(DecodeConfig, "decode", kept))
+    kept = {name: v for name, v in stored.items() if not removed({"decode": {name: v}})}
+    return _settings(DecodeConfig, "decode", kept)
 
 
 def _of_our_format(path: Path) -> dict[str, Any]:

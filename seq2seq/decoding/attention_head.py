@@ -22,10 +22,6 @@ class AttentionHead:
     layer: int = -2
     head: int | None = None
 
-    def __post_init__(self) -> None:
-        if not isinstance(self.layer, int) or not isinstance(self.head, int | None):
-            raise ValueError(f"a layer and a head are whole numbers, not {self}")
-
     def index(self, layers: int) -> int:
         """Return an index into so many layers; the first if a negative number goes too far."""
         return max(self.layer, -layers)
