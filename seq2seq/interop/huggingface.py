@@ -102,15 +102,11 @@ def read_huggingface(folder: Path, name: str = "") -> HubModel:
     config = _model_config(folder, theirs, name or folder.name, words.starts)
     with Uninitialised():
         model = Transformer(config, *words.vocabularies.sizes)
-    weights = read_weights(folder, config, model.state_dict(), words.rows)
-    if words.starts:
-        weights["output.bias"][BOS] = NEVER
-    try:
-        model.load_state_dict(weights)
-    except RuntimeError as error:
-        raise BundleError(f"the weights in {folder} do not fit its config.json: {error}") from error
-    decode = _decode_config(theirs | read_theirs(folder / "generation_config.json", optional=True))
     model.eval().requires_grad_(False)
+    read_weights(folder, model, words.rows)
+    if words.starts:
+        model.output.bias[BOS] = NEVER
+    decode = _decode_config(theirs | read_theirs(folder / "generation_config.json", optional=True))
     return HubModel(model, words.vocabularies, decode, words.languages)
 
 

@@ -8,7 +8,7 @@ an export permutes, in each weight, the rows or columns that belong to the width
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from pickle import UnpicklingError
 
@@ -61,13 +61,10 @@ def renumbered(ours: str, weight: Tensor, rows: Sequence[Tensor]) -> Tensor:
     return weight.index_select(0, rows[TABLES[ours][1]]) if ours in TABLES else weight
 
 
-def read_weights(
-    folder: Path, config: TransformerConfig, names: Iterable[str], rows: Sequence[Tensor]
-) -> dict[str, Tensor]:
-    """Read their weights under our names, with our token ids, in float32.
+def read_weights(folder: Path, model: TranslationModel, rows: Sequence[Tensor]) -> None:
+    """Copy their weights into our model, with our token ids.
 
     Args:
-        names: of our weights.
         rows: for each of our ids, the id in their vocabulary; for source and target.
 
     Raises:
@@ -78,10 +75,12 @@ def read_weights(
         # A file has tied weights once, under one name or another.
         if SHARED in theirs:
             theirs = dict.fromkeys((OF_SOURCE, OF_TARGET), theirs[SHARED]) | theirs
-        if config.tie_embeddings != "none":
+        if model.config.tie_embeddings != "none":
             theirs[OF_OUTPUT] = theirs[OF_TARGET]
         theirs[BIAS] = theirs[BIAS].flatten()
-        return {name: renumbered(name, theirs[their_name(name)].float(), rows) for name in names}
+        ours = model.state_dict()
+        weights = {name: renumbered(name, theirs[their_name(name)], rows) for name in ours}
+        model.load_state_dict(weights)
     except (KeyError, AttributeError, IndexError, RuntimeError) as error:
         raise BundleError(
             f"the weights in {folder} are not those of its config.json and vocabulary ({error!r}): "
