@@ -55,16 +55,6 @@ SIZES = {
     "dropout": ("dropout",),
     "attention_dropout": ("attention_dropout",),
 }
-# Their settings that change the network, with the only value that our transformer supports. Old
-# files of OPUS-MT have some that the library no longer knows.
-REQUIRED = {
-    "scale_embedding": True,
-    "add_bias_logits": False,
-    "normalize_embedding": False,
-    "static_position_embeddings": True,
-    "extra_pos_embeddings": 0,
-    "is_encoder_decoder": True,
-}
 
 
 @dataclass
@@ -118,11 +108,9 @@ def _model_config(
     Raises:
         BundleError: our models lack a part of theirs; the message names all such parts.
     """
-    wrong = [
-        f"{key}={theirs[key]}" for key, value in REQUIRED.items() if theirs.get(key, value) != value
-    ]
-    if "scale_embedding" not in theirs:
-        wrong.append("scale_embedding=false")
+    wrong = []
+    if not theirs.get("scale_embedding"):
+        wrong.append("scale_embedding=False")
     for names in SIZES.values():
         if len({str(theirs.get(name)) for name in names}) > 1:
             wrong.append(" with ".join(f"{name}={theirs.get(name)}" for name in names))
