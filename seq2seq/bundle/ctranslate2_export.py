@@ -25,13 +25,13 @@ from torch import nn
 from seq2seq.bundle.bundle import load_bundle
 from seq2seq.bundle.config import read_config
 from seq2seq.bundle.ctranslate2 import LAYOUT, require_ctranslate2, require_expressible
-from seq2seq.bundle.export import export_folder, export_place
+from seq2seq.bundle.export import export_place
 from seq2seq.bundle.find import bundle_folder
 from seq2seq.config import TransformerConfig
 from seq2seq.data.tokenizer import BOS, EOS, PAD
 from seq2seq.data.vocabularies import JOINT, SEPARATE, Vocabularies
 from seq2seq.decoding.attention_head import AttentionHead
-from seq2seq.files import read_json, write_json
+from seq2seq.files import atomic_folder, read_json, write_json
 from seq2seq.model.attention import MultiHeadAttention
 from seq2seq.model.layers import DecoderLayer, EncoderLayer, Residual
 from seq2seq.model.positions import LearnedPositions, sinusoidal_table
@@ -51,19 +51,20 @@ def export(
 
     Args:
         path: a bundle or a run, or the name of a shipped model.
-        output, force: as for `export_place` and `export_folder`.
+        output, force: as for `export_place`.
         quantization: how weights are stored: float32, float16, int8, ...
 
     Raises:
         BundleError: there is no bundle, or CTranslate2 cannot run its model.
-        RunError: the output exists, or cannot be written.
+        RunError: the output exists.
+        OSError: the output cannot be written.
         UserError: the package is not installed.
     """
     version = require_ctranslate2().__version__
     folder = bundle_folder(path)
-    output = export_place(folder, output, f"ctranslate2-{quantization}")
+    output = export_place(folder, output, f"ctranslate2-{quantization}", force)
     require_expressible(read_config(folder / "config.json").model, folder)
-    with export_folder(output, force) as partial:
+    with atomic_folder(output) as partial:
         bundle = load_bundle(folder)
         assert isinstance(bundle.model, Transformer)
         spec = to_spec(bundle.model, bundle.vocabularies, bundle.alignment)

@@ -3,37 +3,27 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from seq2seq.bundle.find import is_exported, is_shipped
 from seq2seq.errors import RunError
-from seq2seq.files import atomic_folder, read_json
+from seq2seq.files import read_json
 
 
-def export_place(bundle: Path, output: Path | None, form: str) -> Path:
+def export_place(bundle: Path, output: Path | None, form: str, force: bool) -> Path:
     """Return the folder to export to.
 
     Args:
         output: as the user named it; None = beside the bundle, or in the current folder if the
             bundle is shipped.
         form: without `output`, the suffix of the bundle's name.
-    """
-    beside = _absolute(Path(bundle.name) if is_shipped(bundle) else bundle)
-    return _absolute(output or beside.with_name(f"{beside.name}-{form}"))
-
-
-@contextmanager
-def export_folder(output: Path, force: bool) -> Iterator[Path]:
-    """Yield a new folder to write to, which becomes `output` if the block succeeds.
-
-    Args:
         force: replace an exported model that is there, but nothing else.
 
     Raises:
-        RunError: the output exists, or cannot be written.
+        RunError: the output exists.
     """
+    beside = _absolute(Path(bundle.name) if is_shipped(bundle) else bundle)
+    output = _absolute(output or beside.with_name(f"{beside.name}-{form}"))
     replaceable = output.is_dir() and (_was_exported(output) or not any(output.iterdir()))
     replaceable &= output != Path.cwd()
     if output.exists() and not (force and replaceable):
@@ -41,14 +31,7 @@ def export_folder(output: Path, force: bool) -> Iterator[Path]:
             f"{output} exists already: choose another folder with --output"
             + (", since --force replaces exported models only" if force else ", or add --force")
         )
-    try:
-        with atomic_folder(output) as partial:
-            yield partial
-    except OSError as error:
-        raise RunError(
-            f"the model {output} cannot be written: {error}. Make room or correct the folder's "
-            "permissions"
-        ) from error
+    return output
 
 
 def _was_exported(folder: Path) -> bool:

@@ -17,10 +17,11 @@ from huggingface_hub.errors import HFValidationError, HTTPError  # type: ignore[
 
 from seq2seq.bundle.bundle import Bundle, load_bundle
 from seq2seq.bundle.card import model_card
-from seq2seq.bundle.export import export_folder, export_place
+from seq2seq.bundle.export import export_place
 from seq2seq.bundle.find import bundle_folder
 from seq2seq.data.fingerprint import cache_folder
 from seq2seq.errors import BundleError, UserError
+from seq2seq.files import atomic_folder
 from seq2seq.interop.huggingface import HubModel, read_huggingface, write_huggingface
 
 log = logging.getLogger(__name__)
@@ -143,17 +144,18 @@ def export_huggingface(
 
     Args:
         path: a bundle or a run.
-        output, force: as for `export_place` and `export_folder`.
+        output, force: as for `export_place`.
         license, results: as for `hub_card`.
 
     Raises:
         BundleError: there is no bundle, or the library has no such model.
-        RunError: the output exists, or cannot be written.
+        RunError: the output exists.
+        OSError: the output cannot be written.
     """
     found = bundle_folder(path)
     bundle = load_bundle(found)
-    output = export_place(found, output, "huggingface")
-    with export_folder(output, force) as partial:
+    output = export_place(found, output, "huggingface", force)
+    with atomic_folder(output) as partial:
         model, words, decode = bundle.model, bundle.vocabularies, bundle.decode
         write_huggingface(HubModel(model, words, decode, list(bundle.languages)), partial)
         (partial / "README.md").write_text(hub_card(bundle, license, results), encoding="utf-8")
