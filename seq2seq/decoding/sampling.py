@@ -54,9 +54,7 @@ def sample_search(
         probs_RV = truncate(torch.softmax(below_RV / config.temperature, dim=1), config)
         return draw_tokens(probs_RV, uniforms_R2.to(probs_RV))
 
-    found = extend(
-        model, source_BS, limits, config, constraints, choose=choose, count=count
-    )
+    found = extend(model, source_BS, limits, config, constraints, choose=choose, count=count)
     return [sorted(samples, key=lambda sample: -sample.score) for samples in found]
 
 
