@@ -10,7 +10,7 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
-from seq2seq.bundle.config import FILES, read_config
+from seq2seq.bundle.config import FILES
 from seq2seq.data.vocabularies import missing_files
 from seq2seq.errors import BundleError, RunError, command_line
 from seq2seq.files import replace_text, restored
@@ -19,8 +19,6 @@ PRETRAINED = Path(__file__).resolve().parents[1] / "pretrained"  # a folder for 
 GENERAL = "general"  # the default model
 HUB_NAME = re.compile(r"(hf:)?([\w.-]+/[\w.-]+)(?:@([\w./-]+))?")  # hf:OWNER/NAME@REVISION
 PARTS = ("config.json", "config.yaml", "bundle")  # each bundle and run has one of them
-LEARNT = 1.0  # BLEU below which a run has learnt nothing
-MIN_VALIDATION_PAIRS = 16  # with fewer, BLEU means nothing
 
 NO_MODEL = """no model found: none was named or chosen, SEQ2SEQ_MODEL is not set, and the model of
 this package is not in {pretrained}. To get one:
@@ -80,20 +78,12 @@ def choose_model(name: str) -> Path:
     """Make `find_model` use this model if none is named; return its folder.
 
     Raises:
-        BundleError: it is no model, was made by a `debug=` run, or has learnt nothing.
+        BundleError: it is no model.
         RunError: the choice cannot be stored.
     """
     folder = model_folder(name)
-    bundle = bundle_folder(folder) if not is_exported(folder) else folder
-    made = read_config(bundle / "config.json").training
-    trainer, bleu = (made.get("config") or {}).get("trainer") or {}, made["scores"].get("BLEU")
-    pairs = trainer.get("val_pairs") or MIN_VALIDATION_PAIRS
-    debugged = trainer.get("val_on_train") or pairs < MIN_VALIDATION_PAIRS
-    if debugged or (bleu is not None and bleu < LEARNT):
-        why = "was made by a run for debugging (debug=)" if debugged else "has learnt nothing"
-        raise BundleError(
-            f"{name} {why}, BLEU {bleu}: it can be named (--model {name}), but not chosen"
-        )
+    if not is_exported(folder):
+        bundle_folder(folder)  # raises if there is no bundle
     memory = _memory()
     try:
         memory.parent.mkdir(parents=True, exist_ok=True)
