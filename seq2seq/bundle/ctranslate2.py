@@ -50,12 +50,8 @@ def require_expressible(config: ModelConfig, folder: Path) -> None:
 
 
 def require_layout(folder: Path) -> None:
-    """Raise BundleError if another version of this project exported a model."""
-    try:
-        layout = read_json(folder / "config.json").get("ctranslate2", {}).get("layout")
-    except (OSError, ValueError) as error:
-        raise BundleError(f"cannot read {folder}/config.json: {error}. Export it again") from error
-    if layout != LAYOUT:
+    """Raise BundleError if another version exported a model; its config can be read."""
+    if read_json(folder / "config.json").get("ctranslate2", {}).get("layout") != LAYOUT:
         again = command_line("export", "ctranslate2", "BUNDLE")
         raise BundleError(
             f"{folder} was exported by another version of seq2seq: export the bundle again, {again}"
