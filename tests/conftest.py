@@ -160,7 +160,7 @@ def toy_run(script, toy_corpus, between_workers) -> Path:
             result = script(
                 "train", *TOY, f"data.path={toy_corpus}", f"run_dir={run_dir}", "logger=wandb",
                 "logger.share=all",
-                "trainer.max_steps=1000", "trainer.val_every_n_steps=500",
+                "trainer.max_steps=600", "trainer.val_every_n_steps=300",
             )
             assert result.returncode == 0, result.stdout + result.stderr
             log.write_text(result.stdout + result.stderr, encoding="utf-8")

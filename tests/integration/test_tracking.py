@@ -45,17 +45,17 @@ OVERLAP = ("data/identical_share", "data/val_in_training_share", "data/test_in_t
 
 @pytest.fixture(scope="module")
 def logged(toy_run) -> OfflineRun:
-    """1,000 steps, logged every fifth, validated at 500 and 1,000."""
+    """600 steps, logged every fifth, validated at 300 and 600."""
     [run] = read_offline(toy_run)
     return run
 
 
 @pytest.fixture(scope="module")
 def resumed(script, toy_run, tmp_path_factory) -> Path:
-    """A copy of the run that went on to step 1,005."""
+    """A copy of the run that went on to step 605."""
     run_dir = tmp_path_factory.mktemp("resumed") / toy_run.name
     shutil.copytree(toy_run, run_dir, symlinks=True)
-    result = script("train", f"resume={run_dir}", "trainer.max_steps=1005")
+    result = script("train", f"resume={run_dir}", "trainer.max_steps=605")
     assert result.returncode == 0, result.stdout + result.stderr
     return run_dir
 
@@ -70,9 +70,9 @@ def curves(run_dir: Path) -> list[dict[str, str]]:
 
 def test_every_curve_has_a_value_for_every_step_that_is_logged(logged):
     for key in TRAINING:
-        assert list(logged.values(key)) == list(range(5, 1001, 5)), key
+        assert list(logged.values(key)) == list(range(5, 601, 5)), key
     for key in VALIDATION:
-        assert list(logged.values(key)) == [500, 1000], key
+        assert list(logged.values(key)) == [300, 600], key
     for key in (*TRAINING, *VALIDATION):
         assert all(math.isfinite(value) for value in logged.values(key).values()), key
 
@@ -104,7 +104,7 @@ def test_the_table_of_fixed_sentences_grows(logged, toy_run):
     values = logged.values("samples/fixed")
     assert [value["nrows"] for value in values.values()] == [10, 20]
     lines = read_samples(toy_run)
-    assert [line["step"] for line in lines] == list(values) == [500, 1000]
+    assert [line["step"] for line in lines] == list(values) == [300, 600]
     for line in lines:
         rows = logged.table(values[line["step"]])
         assert [row["attention"] for row in rows[:-10]] == [None] * (len(rows) - 10)
@@ -123,7 +123,7 @@ def test_the_table_of_fixed_sentences_grows(logged, toy_run):
 
 def test_the_worst_sentences_have_a_table_of_their_own(logged, toy_run):
     values = logged.values("samples/worst")
-    assert list(values) == [500, 1000]
+    assert list(values) == [300, 600]
     for line in read_samples(toy_run):
         rows = logged.table(values[line["step"]])
         chrf = [row["chrF"] for row in rows]
@@ -162,11 +162,11 @@ def test_histograms_count_what_they_are_of(logged, toy_corpus):
     lines = (toy_corpus / "val.tsv").read_text(encoding="utf-8").splitlines()[1:]
     words = [len(line.split("\t")[1].split()) for line in lines]
     for step, value in logged.values("val/reference_words").items():
-        assert step in (500, 1000)
+        assert step in (300, 600)
         assert sum(value["values"]) == 40
         assert (value["bins"][0], value["bins"][-1]) == (min(words), max(words))
     for value in logged.values("optim/grad_norm_histogram/decoder.1").values():
-        assert sum(value["values"]) == 100  # 500 steps, every fifth
+        assert sum(value["values"]) == 60  # 300 steps, every fifth
     for value in logged.values("decode/token_probability").values():
         assert 0 <= value["bins"][0] < value["bins"][-1] <= 1
 
@@ -223,16 +223,16 @@ def test_the_dashboard_shows_what_runs_log_and_nothing_else(logged):
 def test_a_run_goes_on_under_its_id_with_all_that_was_before_in_its_table(resumed):
     before, after = read_offline(resumed)
     assert after.identity == before.identity
-    assert list(after.values("train/loss")) == [1005]
-    assert list(after.values("val/bleu")) == [1005]
+    assert list(after.values("train/loss")) == [605]
+    assert list(after.values("val/bleu")) == [605]
     [(step, table)] = after.values("samples/fixed").items()
-    assert (step, table["nrows"]) == (1005, 30)
+    assert (step, table["nrows"]) == (605, 30)
     rows = after.table(table)
-    assert [row["step"] for row in rows] == [500] * 10 + [1000] * 10 + [1005] * 10
+    assert [row["step"] for row in rows] == [300] * 10 + [600] * 10 + [605] * 10
     assert [row["attention"] for row in rows] == [None] * 20 + ["Image"] * 10
     assert len({(row["index"], row["source"]) for row in rows}) == 10
     assert "model/parameters" not in {key for row in after.rows for key in row}
-    assert after.summary["result/steps"] == 1005
+    assert after.summary["result/steps"] == 605
     for name, copy in before.artifacts[f"bundle-{before.identity['id']}"]["files"].items():
         assert copy.exists(), name  # the second did not take the place of the first
 
