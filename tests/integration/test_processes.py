@@ -6,6 +6,7 @@ import functools
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -14,6 +15,7 @@ from pathlib import Path
 import pytest
 import torch
 from conftest import ENVIRONMENT, ROOT, TOY, run_command
+from forked import Command
 from safetensors.torch import load_file
 from torch.distributed.checkpoint.format_utils import dcp_to_torch_save
 
@@ -28,6 +30,20 @@ VALIDATE_TOGETHER = Path(__file__).with_name("validate_together.py")
 def torchrun(processes: int, *arguments: object, options: tuple[str, ...] = ()) -> list[str]:
     launcher = (sys.executable, "-m", "torch.distributed.run", "--standalone", *options)
     return [*map(str, (*launcher, f"--nproc-per-node={processes}", *arguments))]
+
+
+def start_together(processes: int, program: Path, *arguments: object) -> list[Command]:
+    """A program in so many processes, with the variables that torchrun gives them."""
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        port = free.getsockname()[1]
+    shared = {"TORCHELASTIC_RUN_ID": "none", "MASTER_ADDR": "localhost", "MASTER_PORT": str(port),
+              "WORLD_SIZE": str(processes), "LOCAL_WORLD_SIZE": str(processes)}
+    return [
+        Command(program, *arguments, cwd=ROOT,
+                env={**ENVIRONMENT, **shared, "RANK": str(rank), "LOCAL_RANK": str(rank)})
+        for rank in range(processes)
+    ]  # fmt: skip
 
 
 def train_together(processes: int, *settings: object) -> None:
@@ -164,13 +180,22 @@ def test_shards_are_validated_and_saved_where_processes_have_unequal_shares(tmp_
     """
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
-    (expected,) = scored(sys.executable, VALIDATE_TOGETHER, tmp_path / "one")
-    (found,) = scored(*torchrun(2, VALIDATE_TOGETHER, tmp_path / "two"))
+    (expected,), (found,) = (
+        lines_of(start_together(processes, VALIDATE_TOGETHER, tmp_path / name))
+        for processes, name in ((1, "one"), (2, "two"))
+    )
     assert found["nll"] == pytest.approx(expected["nll"], rel=1e-5)
     assert (expected["shards"], found["shards"]) == (0, 1)
     newest = newest_checkpoint(tmp_path / "two")
     assert newest is not None
     assert read_checkpoint(newest).content["validated"]
+
+
+def lines_of(processes: list[Command]) -> list[dict]:
+    """The JSON that processes print, from the first to the last."""
+    ended = [(*process.communicate(), process.returncode) for process in processes]
+    assert [code for *_, code in ended] == [0] * len(ended), ended
+    return [json.loads(line) for printed, *_ in ended for line in printed.splitlines()]
 
 
 def scored(*command: object) -> list[dict]:
