@@ -33,26 +33,29 @@ def changed(text: str, diff: str) -> str:
     raise AssertionError(f"not in the file:\n{chr(10).join(before)}")
 
 
-@pytest.mark.parametrize("recipe", RECIPES)
-def test_recipe_can_be_followed(recipe, tmp_path):
+def test_recipes_can_be_followed(tmp_path):
+    """All on one copy of the code."""
     for name in ("seq2seq", "configs", "docs/decoding_model"):
         ignored = shutil.ignore_patterns("__pycache__")
         shutil.copytree(ROOT / name, tmp_path / name, ignore=ignored)
-    parts = re.findall(r"^   ```(\w+) (\S+)\n(.*?)^   ```$", RECIPES[recipe], re.M | re.S)
-    tests = []
-    for language, path, text in parts:
-        file, content = tmp_path / path, textwrap.dedent(text)
-        if language == "diff":
-            lines = [line[3:] for line in text.splitlines()]
-            file.write_text(changed(file.read_text("utf-8"), "\n".join(lines)), "utf-8")
-            continue
-        assert not file.exists()
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(content, "utf-8")
-        tests += [path] * path.startswith("tests/")
-    assert tests
-    models = [f"model={Path(path).stem}" for _, path, _ in parts if "configs/model" in path]
-    for command in (["-m", "pytest", "-q", "-p", "no:cacheprovider", *tests],
+    tests, models = [], []
+    for recipe, page in RECIPES.items():
+        parts = re.findall(r"^   ```(\w+) (\S+)\n(.*?)^   ```$", page, re.M | re.S)
+        for language, path, text in parts:
+            file, content = tmp_path / path, textwrap.dedent(text)
+            if language == "diff":
+                lines = [line[3:] for line in text.splitlines()]
+                file.write_text(changed(file.read_text("utf-8"), "\n".join(lines)), "utf-8")
+                continue
+            assert not file.exists()
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(content, "utf-8")
+        own = [path for _, path, _ in parts if path.startswith("tests/")]
+        assert own, recipe
+        tests += own
+        models += [f"model={Path(path).stem}" for _, path, _ in parts if "configs/model" in path]
+    plain = ["-p", "no:cacheprovider", "-p", "no:schemathesis"]
+    for command in (["-m", "pytest", "-q", *plain, *tests],
                     ["-m", "seq2seq.cli.main", "train", *models, "--cfg", "job"]):  # fmt: skip
         result = subprocess.run(
             [sys.executable, *command], cwd=tmp_path, capture_output=True, text=True,
