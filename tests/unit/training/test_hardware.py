@@ -3,6 +3,7 @@ import sys
 
 import pytest
 import torch
+from conftest import run_program
 
 from seq2seq.config import ModelConfig, RecurrentConfig, TransformerConfig
 from seq2seq.training import hardware
@@ -47,22 +48,29 @@ def test_peak_memory_is_that_of_this_process_not_of_its_parent():
     assert peak_memory("cpu") - child > 0.5 * large.nbytes
 
 
-def test_what_windows_lacks_is_not_needed():
+WINDOWS = """
+import pathlib, signal, sys
+for name in [*sys.modules]:
+    if name.partition(".")[0] == "seq2seq":
+        del sys.modules[name]
+sys.modules["resource"] = None
+del signal.SIGHUP
+from seq2seq.data import datamodule, shards
+from seq2seq.training import hardware, stopping, train
+shards._allow_open_files(3)
+datamodule._leave_signals_to_the_main_process(0)
+with stopping.StopRequest().listening():
+    pathlib.Path.read_text = lambda *_, **__: ""
+    print(hardware.peak_memory("cpu"))
+"""
+
+
+def test_what_windows_lacks_is_not_needed(tmp_path):
     """A module `resource`, SIGHUP and /proc."""
-    code = """if True:
-        import pathlib, signal, sys, pyarrow, torch
-        sys.modules["resource"] = None
-        del signal.SIGHUP
-        from seq2seq.data import datamodule, shards
-        from seq2seq.training import hardware, stopping, train
-        shards._allow_open_files(3)
-        datamodule._leave_signals_to_the_main_process(0)
-        with stopping.StopRequest().listening():
-            pathlib.Path.read_text = lambda *_, **__: ""
-            print(hardware.peak_memory("cpu"))
-    """
-    said = subprocess.check_output([sys.executable, "-c", code], text=True)
-    assert said == "0\n"
+    program = tmp_path / "windows.py"
+    program.write_text(WINDOWS)
+    said = run_program(program)
+    assert (said.returncode, said.stdout) == (0, "0\n"), said.stderr
 
 
 def test_a_slow_kernel_is_named_with_its_reason():
