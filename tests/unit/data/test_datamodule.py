@@ -179,11 +179,7 @@ def test_worker_processes_change_nothing(tmp_path, options):
     assert found[0] == found[1]
 
 
-OPTIONS = [
-    {},
-    {"num_workers": 2},
-    {"tokenizer": {"dropout": 0.2, "dropout_variants": 3}},
-]
+OPTIONS = [{}, {"num_workers": 2, "tokenizer": {"dropout": 0.2, "dropout_variants": 3}}]
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
