@@ -89,6 +89,12 @@ def toy_settings(*overrides: str):
     return build(TrainConfig, values)
 
 
+@pytest.hookimpl(wrapper=True, optionalhook=True)
+def pytest_xdist_auto_num_workers():
+    """One worker more than cores: tests wait for other processes, for pages and for clocks."""
+    return (yield) + 1
+
+
 @pytest.fixture(scope="session")
 def between_workers(tmp_path_factory) -> Path:
     """A folder for what all processes of pytest share."""
