@@ -3,7 +3,6 @@
 import hashlib
 import json
 import os
-import socket
 import subprocess
 import sys
 import threading
@@ -97,27 +96,30 @@ def models(tmp_path_factory) -> Path:
     return root
 
 
-@pytest.fixture
-def hub(models, tmp_path):
-    """Variables of a process that has a hub, and an empty cache; and how to end the hub."""
+@pytest.fixture(scope="module")
+def said(models, tmp_path_factory) -> dict[str, list[str]]:
+    """What naming models gave in four processes, one after another, with one cache."""
+    folder = tmp_path_factory.mktemp("user")
     server = ThreadingHTTPServer(("127.0.0.1", 0), type("Models", (Hub,), {"root": models}))
     threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-
-    def end() -> None:
-        server.shutdown()
-        server.server_close()
-
-    yield variables(tmp_path, f"http://127.0.0.1:{server.server_address[1]}"), end
-    end()
-
-
-def variables(folder: Path, endpoint: str) -> dict[str, str]:
-    return {
-        "HF_ENDPOINT": endpoint,
+    variables = {
+        "HF_ENDPOINT": f"http://127.0.0.1:{server.server_address[1]}",
         "HF_HOME": str(folder / "hf"),
         "SEQ2SEQ_CACHE": str(folder / "cache"),
         "HF_HUB_DISABLE_PROGRESS_BARS": "1",
     }
+    found = {}
+    server.RequestHandlerClass.broken = True
+    found["broken"] = tried("Own/opus", **variables)
+    server.RequestHandlerClass.broken = False
+    names = ("Own/opus", "hf:Own/opus", "Own/opus@v1",
+             "Own/nothing", "Own/gated", "Own/opus@v9", "Own/empty")  # fmt: skip
+    found["online"] = tried(*names, **variables)
+    server.shutdown()
+    server.server_close()
+    found["gone"] = tried("Own/opus", "Own/other", **variables)
+    found["offline"] = tried("again:Own/opus", "Own/other", **variables, HF_HUB_OFFLINE="1")
+    return found
 
 
 def tried(*names: str, **variables: str) -> list[str]:
@@ -135,27 +137,25 @@ def tried(*names: str, **variables: str) -> list[str]:
     return result.stdout.splitlines()
 
 
-def test_a_model_is_downloaded_once_and_found_again_without_the_hub(hub):
-    environment, end = hub
-    first = tried("Own/opus", "hf:Own/opus", "Own/opus@v1", **environment)
-    assert first == [
+def test_a_model_is_downloaded_once_and_found_again_without_the_hub(said):
+    assert said["online"][:5] == [
         f"LOG importing   Own/opus, commit {COMMITS['main']}",
         "BUNDLE Own--opus",
         "BUNDLE Own--opus",
         f"LOG importing   Own/opus, commit {COMMITS['v1']}",
         "BUNDLE Own--opus@v1",
     ]
-    end()
-    assert tried("Own/opus", **environment) == ["BUNDLE Own--opus"]
-    warning, importing, again = tried("again:Own/opus", **environment, HF_HUB_OFFLINE="1")
+    assert said["gone"][0] == "BUNDLE Own--opus"
+    warning, importing, again, _ = said["offline"]
     assert warning.startswith("LOG taking the copy of Own/opus that is here: OfflineModeIsEnabled")
     assert importing == f"LOG importing   Own/opus, commit {COMMITS['main']}"
     assert again == "BUNDLE Own--opus"
 
 
-def test_what_the_hub_refuses_is_explained(hub):
-    said = tried("Own/nothing", "Own/gated", "Own/opus@v9", "Own/empty", **hub[0])
-    missing, gated, revision, empty = (line for line in said if line.startswith("ERROR"))
+def test_what_the_hub_refuses_is_explained(said):
+    missing, gated, revision, empty = (
+        line for line in said["online"] if line.startswith("ERROR")
+    )
     assert "model Own/nothing cannot be downloaded: RepositoryNotFoundError" in missing
     assert "Own/gated cannot be downloaded: GatedRepoError" in gated
     assert "Own/opus@v9 cannot be downloaded: RevisionNotFoundError" in revision
@@ -163,21 +163,14 @@ def test_what_the_hub_refuses_is_explained(hub):
     assert "Own/empty holds none of model.safetensors and pytorch_model.bin" in empty
 
 
-def test_a_download_that_breaks_off_is_told_and_made_whole_the_next_time(hub, monkeypatch):
-    environment, _ = hub
-    monkeypatch.setattr(Hub, "broken", True)
-    said = tried("Own/opus", **environment)
-    assert "the model Own/opus cannot be downloaded: " in said[-1]
-    assert not any("importing" in line for line in said)
-    monkeypatch.setattr(Hub, "broken", False)
-    assert tried("Own/opus", **environment)[-1] == "BUNDLE Own--opus"
+def test_a_download_that_breaks_off_is_told_and_made_whole_the_next_time(said):
+    assert "the model Own/opus cannot be downloaded: " in said["broken"][-1]
+    assert not any("importing" in line for line in said["broken"])
+    assert "BUNDLE Own--opus" in said["online"]
 
 
-def test_without_a_hub_and_a_copy_the_way_out_is_named(tmp_path):
-    [offline] = tried("Own/opus", **variables(tmp_path, "http://127.0.0.1:9"), HF_HUB_OFFLINE="1")
-    assert "Own/opus cannot be downloaded: OfflineModeIsEnabled" in offline
-    with socket.create_server(("127.0.0.1", 0)) as closed:
-        port = closed.getsockname()[1]
-    [refused] = tried("Own/opus", **variables(tmp_path, f"http://127.0.0.1:{port}"))
-    assert "Own/opus cannot be downloaded: ConnectError" in refused
+def test_without_a_hub_and_a_copy_the_way_out_is_named(said):
+    assert "Own/other cannot be downloaded: OfflineModeIsEnabled" in said["offline"][-1]
+    refused = said["gone"][-1]
+    assert "Own/other cannot be downloaded: ConnectError" in refused
     assert "seq2seq import FOLDER" in refused
