@@ -364,58 +364,54 @@ def sets(tmp_path_factory) -> Path:
     return root
 
 
-@pytest.fixture
-def online(sets, tmp_path):
-    """Variables of a process that has a hub, and an empty cache; and how to end the hub."""
+@pytest.fixture(scope="module")
+def said(sets, tmp_path_factory) -> dict[str, list[str]]:
+    """What sets gave in three processes, one after another, with one cache."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), type("Sets", (Hub,), {"root": sets}))
     threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     endpoint = f"http://127.0.0.1:{server.server_address[1]}"
+    variables = {"HF_ENDPOINT": endpoint, "HF_HOME": str(tmp_path_factory.mktemp("hf"))}
+    found = {}
+    found["online"] = tried(
+        "Own/Set-1,en-fr,,test", "Own/nothing,,,train", "Own/Set-1,en-rf,,train",
+        "Own/Set-1,en-fr,,dev", "Own/Set-1,en-fr,v2,train", "Own/script,en-fr,,train",
+        "Own/gated,,,train", **variables,
+    )  # fmt: skip
+    server.shutdown()
+    server.server_close()
+    found["gone"] = tried(
+        "Own/Set-1,en-fr,,test", "Own/Set-1,,main,test", "Own/Set-1,en-fr,v2,test",
+        "Own/Set-1,af-en,,test", "Own/Set-1,en-fr,,dev", **variables,
+    )  # fmt: skip
+    found["offline"] = tried(
+        "Own/Set-1,en-fr,,test", "Own/other,en-fr,,train", **variables, HF_HUB_OFFLINE="1"
+    )
+    return found
 
-    def end() -> None:
-        server.shutdown()
-        server.server_close()
 
-    yield {"HF_ENDPOINT": endpoint, "HF_HOME": str(tmp_path / "hf")}, end
-    end()
-
-
-def test_a_set_of_the_hub_is_read_and_found_again_without_it(online):
-    variables, end = online
-    read, _ = tried("Own/Set-1,en-fr,,test", **variables)
+def test_a_set_of_the_hub_is_read_and_found_again_without_it(said):
+    read = said["online"][0]
     assert read.startswith(f"READ {pairs('en-fr', 'test')[:2]} ")
-    end()
-    warning, again, other, _ = tried("Own/Set-1,en-fr,,test", "Own/Set-1,,main,test", **variables)
+    warning, again, other, *_ = said["gone"]
     assert warning.startswith("LOG The hub cannot be used (ConnectError")
     assert "reading the copy of Own/Set-1 downloaded before" in warning
     assert again == other == read
-    warning, again, _ = tried("Own/Set-1,en-fr,,test", **variables, HF_HUB_OFFLINE="1")
+    warning, again, *_ = said["offline"]
     assert warning.startswith("LOG The hub cannot be used (HF_HUB_OFFLINE is set)")
     assert again == read
 
 
-def test_only_the_copy_that_was_asked_for_is_used_without_the_hub(online):
-    variables, end = online
-    tried("Own/Set-1,en-fr,,test", **variables)
-    end()
-    revision, config, _, split, _ = tried(
-        "Own/Set-1,en-fr,v2,test", "Own/Set-1,af-en,,test", "Own/Set-1,en-fr,,dev", **variables
-    )
+def test_only_the_copy_that_was_asked_for_is_used_without_the_hub(said):
+    revision, config, split = (line for line in said["gone"] if line.startswith("ERROR"))
     assert "the copy is not of data.hub_revision=v2" in revision
     assert "find cache for Own/Set-1 for config 'af-en'" in config
     assert "'en-fr'" in config
     assert "has no split 'dev'; it has: " in split
 
 
-def test_what_the_hub_refuses_is_explained(online):
-    variables, _ = online
-    unknown, config, split, revision, script, gated, _ = tried(
-        "Own/nothing,,,train",
-        "Own/Set-1,en-rf,,train",
-        "Own/Set-1,en-fr,,dev",
-        "Own/Set-1,en-fr,v2,train",
-        "Own/script,en-fr,,train",
-        "Own/gated,,,train",
-        **variables,
+def test_what_the_hub_refuses_is_explained(said):
+    unknown, config, split, revision, script, gated = (
+        line for line in said["online"] if line.startswith("ERROR")
     )
     assert "data.hub=Own/nothing cannot be read: DatasetNotFoundError: " in unknown
     assert "log in if it is not public" in unknown
@@ -450,9 +446,9 @@ def test_errors_of_memory_and_disk_say_nothing_about_the_set(error, wrapped, sma
     assert "hub_revision" not in str(caught.value)
 
 
-def test_offline_without_a_copy_the_way_out_is_named(tmp_path):
-    error, seconds = tried("Own/Set-1,en-fr,,train", HF_HUB_OFFLINE="1", HF_HOME=str(tmp_path))
-    assert "Own/Set-1 (the hub cannot be used: HF_HUB_OFFLINE is set) cannot be read" in error
+def test_offline_without_a_copy_the_way_out_is_named(said):
+    *_, error, seconds = said["offline"]
+    assert "Own/other (the hub cannot be used: HF_HUB_OFFLINE is set) cannot be read" in error
     assert "data.path=FOLDER" in error
     assert float(seconds) < 2
 
