@@ -139,8 +139,7 @@ def test_heat_maps_are_pictures_of_one_size_with_their_sources(logged, toy_run):
         for name in value["filenames"]:
             with Image.open(logged.folder / "files" / name) as picture:
                 assert picture.size == (value["width"], value["height"])
-                colours = len(picture.convert("RGB").getcolors(maxcolors=2**24))
-            assert colours > 10
+                assert picture.convert("RGB").getcolors(maxcolors=10) is None  # there are more
             assert (logged.folder / "files" / name).stat().st_size < 20_000
 
 
