@@ -49,17 +49,24 @@ def test_every_command_composes_by_itself(file):
     assert isinstance(composed(*needed.get(file, []), name=file), SCHEMAS[file])
 
 
-@pytest.mark.parametrize(("group", "name"), GROUPS)
-def test_every_option_sets_what_it_says(group, name):
-    section = asdict(getattr(composed(f"{group}={name}"), group))
-    own = written(group, name)
-    assert own
-    assert holds(section, own)
+def options_together(*groups: str) -> list[dict[str, str]]:
+    """One option of each group at a time: compositions take most of the time of these tests."""
+    options = [[(of, name) for of, name in (*GROUPS, *ACROSS) if of == group] for group in groups]
+    return [dict(filter(None, some)) for some in zip_longest(*options)]
 
 
-@pytest.mark.parametrize(("group", "name"), [o for o in GROUPS if o[0] in ("model", "data")])
-def test_models_and_data_are_named_after_their_files(group, name):
-    assert getattr(composed(f"{group}={name}"), group).name == name
+ONE_OF_EACH = options_together(*sorted({group for group, _ in GROUPS}))
+
+
+@pytest.mark.parametrize("options", ONE_OF_EACH, ids=lambda options: ",".join(options.values()))
+def test_every_option_sets_what_it_says(options):
+    settings = composed(*(f"{group}={name}" for group, name in options.items()))
+    for group, name in options.items():
+        section, own = asdict(getattr(settings, group)), written(group, name)
+        assert own
+        assert holds(section, own)
+        if group in ("model", "data"):
+            assert section["name"] == name
 
 
 @pytest.mark.parametrize(("group", "name"), ACROSS)
@@ -73,10 +80,8 @@ def test_every_preset_across_groups_sets_what_it_says(group, name):
 @pytest.mark.parametrize("debug", [name for group, name in ACROSS if group == "debug"])
 @pytest.mark.parametrize("groups", [["model", "data", "optim", "tokenizer"], ["experiment"]])
 def test_debugging_goes_with_every_model_corpus_and_schedule(debug, groups):
-    options = [[f"{of}={name}" for of, name in (*GROUPS, *ACROSS) if of == group]
-               for group in groups]  # fmt: skip
-    for together in zip_longest(*options):  # since each composition takes a sixth of a second
-        composed(f"debug={debug}", *filter(None, together))
+    for options in options_together(*groups):
+        composed(f"debug={debug}", *(f"{group}={name}" for group, name in options.items()))
 
 
 def test_the_end_of_an_experiment_can_be_left_out():
