@@ -119,7 +119,7 @@ def test_a_finished_run_is_not_overwritten(toy_run, toy_corpus, script):
     assert (toy_run / "summary.json").read_text() == before
 
 
-@pytest.mark.parametrize("kind", ["csv", "tensorboard", "none"])
+@pytest.mark.parametrize("kind", ["tensorboard", "none"])
 def test_other_loggers_work(kind, toy_corpus, script, tmp_path):
     run_dir = tmp_path / "run"
     result = script("train", *TOY, f"data.path={toy_corpus}", f"run_dir={run_dir}",
