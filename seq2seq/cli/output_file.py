@@ -145,14 +145,14 @@ class PartialFile(Output):
         self._description = self.path.with_name(self.path.name + ".json")
         lock_path = self.path.with_name(self.path.name + ".lock")
         self._pack = packer(output)
-        self._digest = hashlib.sha256()
+        self._digest = hashlib.sha256()  # of the input
         self.records, self._size, self._expected = 0, 0, ""
         with ExitStack() as held, self._reported():
             held.enter_context(lock(lock_path, self._refuse))
             held.callback(_remove, lock_path)  # while held: later, another process may hold it
             resume = resume and self.path.exists()
             if resume:
-                self.records, self._size, self._expected = self._described()
+                self._read_description()
             else:  # before the file is emptied, so that they never disagree
                 self._describe()
             self._file = self.path.open("r+b" if resume else "wb", buffering=0)
@@ -165,38 +165,34 @@ class PartialFile(Output):
             f"another translate is writing {self.path}: wait for it, or name another --output"
         )
 
-    def _described(self) -> tuple[int, int, str]:
+    def _read_description(self) -> None:
         """Read records, bytes and input of the existing file; raise RunError if it is unusable."""
         try:
             there = read_json(self._description)
-            records, size, digest = int(there["records"]), int(there["bytes"]), there["input"]
-            before = dict(there["made_with"])
-            if self.path.stat().st_size < size:
+            self.records, self._size = int(there["records"]), int(there["bytes"])
+            self._expected, before = there["input"], dict(there["made_with"])
+            if self.path.stat().st_size < self._size:
                 raise ValueError(f"{self.path} is shorter than it was")
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise RunError(
                 f"{self.path} cannot be resumed: its description {self._description} is missing "
                 f"or damaged ({error}). Start again with --force"
             ) from error
-        differences = [
-            f"{name} was {before.get(name)} and is {self._made_with.get(name)}"
-            for name in sorted(before.keys() | self._made_with.keys())
-            if before.get(name) != self._made_with.get(name)
-        ]
+        now = self._made_with
+        differences = "; ".join(
+            f"{name} was {before.get(name)} and is {now.get(name)}"
+            for name in sorted(before.keys() | now.keys())
+            if before.get(name) != now.get(name)
+        )
         if differences:
             raise RunError(
-                f"{self.path} was started with other settings ({'; '.join(differences)}). Use the "
-                "same settings to resume, or start again with --force"
+                f"{self.path} was started with other settings ({differences}). Use the same "
+                "settings to resume, or start again with --force"
             )
-        return records, size, str(digest)
 
     def _describe(self) -> None:
-        description = {
-            "records": self.records,
-            "bytes": self._size,
-            "input": self._digest.hexdigest(),
-            "made_with": self._made_with,
-        }
+        description = {"records": self.records, "bytes": self._size,
+                       "input": self._digest.hexdigest(), "made_with": self._made_with}  # fmt: skip
         replace_text(self._description, json.dumps(description, indent=2) + "\n")
 
     @contextmanager
