@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 
-from seq2seq.cli.exits import prepare_streams, run_command
+from seq2seq.cli.exits import prepare_streams
 from seq2seq.cli.options import Command, option
 from seq2seq.cli.output_file import require_place
 from seq2seq.config.checked import Checked
@@ -52,11 +52,8 @@ All others are tested against the first one.""",
 )
 
 
-def main() -> None:
-    run_command(lambda: _run(COMMAND.read()))
-
-
-def _run(options: CompareOptions) -> None:
+@COMMAND.main
+def main(options: CompareOptions) -> None:
     prepare_streams()
     folders = [Path(place) for place in options.places]
     are_runs = all((folder / "config.yaml").is_file() for folder in folders)

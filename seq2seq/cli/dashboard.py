@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
-from seq2seq.cli.exits import run_command
 from seq2seq.cli.options import Command, option
 from seq2seq.config.checked import Checked
 from seq2seq.dashboard import make_workspace, outline
@@ -38,11 +37,8 @@ COMMAND = Command(
 )
 
 
-def main() -> None:
-    run_command(lambda: _run(COMMAND.read()))
-
-
-def _run(options: DashboardOptions) -> None:
+@COMMAND.main
+def main(options: DashboardOptions) -> None:
     entity = options.entity or os.environ.get("WANDB_ENTITY")
     make_workspace(entity or "entity", options.project)  # all except sending
     if options.dry_run:

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from seq2seq.bundle.find import HUB_NAME
-from seq2seq.cli.exits import run_command
 from seq2seq.cli.options import Command, option
 from seq2seq.config.checked import Checked
 
@@ -69,11 +68,8 @@ COMMAND = Command(
 )
 
 
-def main() -> None:
-    run_command(lambda: _run(COMMAND.read()))
-
-
-def _run(options: ExportOptions) -> None:
+@COMMAND.main
+def main(options: ExportOptions) -> None:
     model = Path(str(options.model))
     if options.format == "huggingface":
         _export_huggingface(options, model)

@@ -7,7 +7,6 @@ import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
-from seq2seq.cli.exits import run_command
 from seq2seq.cli.options import Command, option
 from seq2seq.config.checked import Checked
 from seq2seq.errors import BundleError, RunError, command_line
@@ -39,11 +38,8 @@ COMMAND = Command(
 )
 
 
-def main() -> None:
-    run_command(lambda: _run(COMMAND.read()))
-
-
-def _run(options: ImportOptions) -> None:
+@COMMAND.main
+def main(options: ImportOptions) -> None:
     from seq2seq.bundle.find import hub_name
     from seq2seq.bundle.hub import import_folder, import_from_hub
 

@@ -22,7 +22,7 @@ from types import NoneType
 from typing import Any, Generic, NoReturn, TypeVar, get_args, get_origin, get_type_hints
 
 from seq2seq import __version__
-from seq2seq.cli.exits import EXITS
+from seq2seq.cli.exits import EXITS, run_command
 from seq2seq.config.checked import Checked, Checks, groups_of, setting, unchecked
 from seq2seq.errors import ConfigError, nearest
 
@@ -193,6 +193,14 @@ class Command(Generic[Settings]):
         if problems:
             raise ConfigError(*problems)
         return found
+
+    def main(self, run: Callable[[Settings], object]) -> Callable[[], None]:
+        """Make the function of a command out of one that takes its options."""
+
+        def command() -> None:
+            run_command(lambda: run(self.read()))
+
+        return command
 
     def _positional(self) -> list[Field[Any]]:
         return [one for one in options_of(self.schema) if one.metadata.get("positional")]

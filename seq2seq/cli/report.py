@@ -6,7 +6,6 @@ import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
-from seq2seq.cli.exits import run_command
 from seq2seq.cli.options import Command, option
 from seq2seq.config.checked import Checked
 from seq2seq.errors import ConfigError
@@ -35,11 +34,8 @@ COMMAND = Command(
 )
 
 
-def main() -> None:
-    run_command(lambda: _run(COMMAND.read()))
-
-
-def _run(options: ReportOptions) -> None:
+@COMMAND.main
+def main(options: ReportOptions) -> None:
     if len(options.runs) > 1:
         instead = shlex.join(map(str, [*options.runs, "--output", options.output or "both.html"]))
         why = "report shows one run. To compare several: seq2seq compare"

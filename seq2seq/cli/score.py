@@ -9,7 +9,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from seq2seq.cli.exits import prepare_streams, progress_bar, run_command
+from seq2seq.cli.exits import prepare_streams, progress_bar
 from seq2seq.cli.model_options import ModelOptions
 from seq2seq.cli.options import Command, option
 from seq2seq.config.checked import Checked, group
@@ -57,11 +57,8 @@ names it.""",
 )
 
 
-def main() -> None:
-    run_command(lambda: _run(COMMAND.read()))
-
-
-def _run(options: ScoreOptions) -> None:
+@COMMAND.main
+def main(options: ScoreOptions) -> None:
     prepare_streams()
     source, target = options.columns
     pairs = read(options.files, (source, target))

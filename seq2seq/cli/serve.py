@@ -9,7 +9,7 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
-from seq2seq.cli.exits import prepare_streams, run_command
+from seq2seq.cli.exits import prepare_streams
 from seq2seq.cli.model_options import ModelOptions
 from seq2seq.cli.options import Command, option
 from seq2seq.config.checked import Checked, group
@@ -67,11 +67,8 @@ After Ctrl-C or SIGTERM, the server answers waiting requests, then ends.""",
 )
 
 
-def main() -> None:
-    run_command(lambda: _run(COMMAND.read()))
-
-
-def _run(options: ServeOptions) -> None:
+@COMMAND.main
+def main(options: ServeOptions) -> None:
     prepare_streams()
     missing = [name.replace("_", "-") for name in NEEDED if find_spec(name) is None]
     if missing:

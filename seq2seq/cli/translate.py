@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from seq2seq.bundle.find import GENERAL, choose_model, find_model
-from seq2seq.cli.exits import prepare_streams, progress_bar, run_command
+from seq2seq.cli.exits import prepare_streams, progress_bar
 from seq2seq.cli.output_file import Output, PartialFile, check_output, made_with
 from seq2seq.cli.records import Form, JsonLines, Lines, Objects, Record, Rows
 from seq2seq.cli.translate_options import (
@@ -43,11 +43,8 @@ STDIN = "standard input"
 _ENDS = re.compile(r"(?:(?<=[.!?…])|(?<=[,;:])|)\s+")
 
 
-def main() -> None:
-    run_command(lambda: _run(COMMAND.read()))
-
-
-def _run(options: TranslateOptions) -> None:
+@COMMAND.main
+def main(options: TranslateOptions) -> None:
     prepare_streams()
     if options.model.use:
         folder = choose_model(options.model.use)
