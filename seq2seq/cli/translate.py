@@ -239,9 +239,7 @@ def _count(options: TranslateOptions) -> int | None:
 # Documents
 
 
-def _document(
-    folders: Sequence[Path], options: TranslateOptions, asked: Mapping[str, Any]
-) -> None:
+def _document(folders: Sequence[Path], options: TranslateOptions, asked: Mapping[str, Any]) -> None:
     """Translate a document as a whole."""
     file, output = options.files.file, options.files.output
     assert file is not None
@@ -274,9 +272,7 @@ def _document(
 # The prompt
 
 
-def _prompt(
-    translator: Translator, options: TranslateOptions, asked: Mapping[str, Any]
-) -> None:
+def _prompt(translator: Translator, options: TranslateOptions, asked: Mapping[str, Any]) -> None:
     print("English, one sentence per line; Ctrl-D ends.", file=sys.stderr)
     form, output = _form(options), Output()
     for record in form.read(_typed()):
