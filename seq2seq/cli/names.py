@@ -12,7 +12,6 @@ import yaml
 
 from seq2seq.config import ARCHITECTURES, Checked, ModelConfig
 from seq2seq.config.checked import groups_of
-from seq2seq.config.renames import refusal
 
 WORDS = {  # what other programs call our settings, in lower case, without _ and -
     "model.d_model": "width dim hidden hiddensize embeddim",
@@ -99,8 +98,6 @@ def unknown(
     `owner` is the class that lacks the name, such as that of a mixture's member; `groups` are
     those that have presets.
     """
-    if (renamed := refusal(key)) is not None:
-        return renamed
     valid, (section, _, last) = settings_of(schema), key.rpartition(".")
     if section == "data.members":
         return f"{key}: {NEW_MEMBER}"

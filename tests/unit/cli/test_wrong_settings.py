@@ -97,7 +97,6 @@ WRONG = {  # command line: what it is answered, with exit code 2
     + no_setting("foo"),
     "train foo=1": no_setting("foo"),
     "train +foo=1": no_setting("foo"),
-    "train optim.final_lr=0.1": "optim.final_lr is now optim.final_lr_ratio",
     "train model=rnn_attention model.n_heads=2": "model.n_heads is not a setting of this kind of "
     "model: leave it out, choose another model=, or begin the preset with the lines 'defaults:' "
     "and '  - base'",

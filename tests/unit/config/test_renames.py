@@ -1,4 +1,4 @@
-"""Settings that once had another name: stored ones are read, given ones are refused."""
+"""Settings that once had another name, or are gone: stored ones are read."""
 
 from __future__ import annotations
 
@@ -10,18 +10,15 @@ from typing import Any
 
 import pytest
 import yaml
-from composing import compose, composed
+from composing import compose
 from conftest import ROOT
-from hydra.errors import HydraException
-from omegaconf.errors import OmegaConfBaseException
 
 from seq2seq.bundle.config import read_config
-from seq2seq.cli.explain import explain
 from seq2seq.cli.names import settings_of
 from seq2seq.cli.resume import resumed
 from seq2seq.config import TrainConfig, migrated
 from seq2seq.config.renames import REMOVED, RENAMED
-from seq2seq.errors import ConfigError, RunError
+from seq2seq.errors import RunError
 from seq2seq.report.run import read_run
 from seq2seq.training.checkpointing import check_settings
 
@@ -164,23 +161,3 @@ def test_a_bundle_says_what_it_was_trained_with_and_is_read_all_the_same(tmp_pat
     (tmp_path / "config.json").write_text(json.dumps(bundle))
     found = read_config(tmp_path / "config.json")
     assert found.training["config"]["model"]["word_dropout"] == 0.3
-
-
-@pytest.mark.parametrize(
-    ("by", "key"),
-    [("argument", key) for key in OLD]
-    + [(by, key) for by in ("added argument", "file") for key in [*OLD][::5]],
-)
-def test_an_old_name_that_is_given_is_refused_with_the_new_one(by, key, tmp_path):
-    overrides = [f"{key}={OLD[key]}"] if by == "argument" else [f"+{key}={OLD[key]}"]
-    if by == "file":
-        section, _, name = key.partition(".")
-        (tmp_path / "experiment").mkdir()
-        text = f"# @package _global_\n{section}: {{{name}: {OLD[key]}}}\n"
-        (tmp_path / "experiment" / "mine.yaml").write_text(text)
-        overrides = ["experiment=mine", f"hydra.searchpath=[file://{tmp_path}]"]
-    with pytest.raises((HydraException, OmegaConfBaseException, ConfigError)) as error:
-        composed(*overrides)
-    said = explain(error.value, TrainConfig)
-    new = f"is now {RENAMED[key]}" if key in RENAMED else f"is gone: {REMOVED[key]}"
-    assert said == f"{'experiment/mine.yaml: ' if by == 'file' else ''}{key} {new}"

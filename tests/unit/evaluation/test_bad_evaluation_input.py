@@ -14,7 +14,7 @@ from tiny_evaluation import REFERENCES, given_files
         ({"source": "short.txt"}, 1, "has 4 lines but short.txt has 1: line n of one must belong"),
         ({"output": "there.json"}, 1, "there.json or files beside it are of another evaluation"),
         ({"metrics": "BLEU"}, 2, "there is no setting 'metrics'"),
-        ({"comet": "model.ckpt"}, 2, "comet is gone: comet-score scores the files"),
+        ({"comet": "model.ckpt"}, 2, "there is no setting 'comet'"),
     ],
 )
 def test_mistakes_are_one_message_each(settings, code, why, script, tmp_path):
