@@ -121,24 +121,15 @@ def markdown(rows: Sequence[Sequence[str]], numbers: int = 0) -> str:
 
 def _row(run: Run, one: Evaluation) -> tuple[str, ...]:
     known = facts(run)
-
-    def fact(name: str) -> str:
-        return known[name][0] if name in known else ""
-
-    parameters = fact("parameters")
-    size = int(parameters.replace(",", "") or 0)
-    system = run.name + (f", {size / 1e6:.1f} M parameters" if size else "")
-    updates = fact("updates") and f"{fact('updates')} updates"
-    earlier = "after earlier stages" if run.settings.get("init_from") else ""
-    training = ", ".join(filter(None, (updates, fact("time of updates"), earlier)))
-    scores = (one.score(name) for name in METRICS)
-    return (
-        one.label,
-        f"{system}, {one.search}" if one.search else system,
-        ", ".join(filter(None, known.get("hardware", ()))),
-        training,
-        *map(cell, scores),
-    )
+    value = {name: fact[0] for name, fact in known.items()}
+    parameters = int(value.get("parameters", "").replace(",", "") or 0)
+    system = (run.name, parameters and f"{parameters / 1e6:.1f} M parameters", one.search)
+    updates = value.get("updates") and f"{value['updates']} updates"
+    earlier = run.settings.get("init_from") and "after earlier stages"
+    training = (updates, value.get("time of updates"), earlier)
+    columns = (system, known.get("hardware", ()), training)
+    texts = (", ".join(str(part) for part in parts if part) for parts in columns)
+    return (one.label, *texts, *(cell(one.score(name)) for name in METRICS))
 
 
 def cell(score: Score | None, to: str = "–") -> str:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -125,6 +125,7 @@ def shipped_card(run: Run, bundle: Bundle, notes: str) -> str:
     evaluations = list(run.evaluations.values())
     known = facts(run)
     cost = [(name, ", ".join(filter(None, known[name]))) for name in COST if name in known]
+    scores = [score for one in evaluations for name in METRICS if (score := one.score(name))]
     parts = [
         title,
         USE,
@@ -135,7 +136,7 @@ def shipped_card(run: Run, bundle: Bundle, notes: str) -> str:
         markdown((("test set", "sentences", "search", *METRICS), *map(_scores, evaluations))),
         *(part for one in evaluations for part in _by_corpus(one)),
         "Signatures:",
-        "\n".join(dict.fromkeys(line for one in evaluations for line in _signatures(one))),
+        "\n".join(dict.fromkeys(f"- {score.name}: `{score.signature}`" for score in scores)),
         notes,
     ]
     return "\n\n".join(parts) + "\n"
@@ -152,20 +153,13 @@ def _by_corpus(one: Evaluation) -> Iterator[str]:
     """Yield, for a mixture of corpora, a table of the scores of each corpus."""
     for breakdown in one.breakdowns:
         if breakdown.by == "corpus":
+            rows: list[Sequence[str]] = [("corpus", "sentences", *METRICS)]
+            for group in breakdown.groups:
+                scores = [group.scores.get(name) for name in METRICS]
+                shown = ["" if score is None else f"{score:.1f}" for score in scores]
+                rows.append((group.name, f"{group.sentences:,}", *shown))
             yield f"Of these, {one.label} by corpus:"
-            yield markdown((
-                ("corpus", "sentences", *METRICS),
-                *((group.name, f"{group.sentences:,}",
-                   *(f"{group.scores[name]:.1f}" if name in group.scores else ""
-                     for name in METRICS))
-                  for group in breakdown.groups),
-            ))  # fmt: skip
-
-
-def _signatures(one: Evaluation) -> Iterator[str]:
-    for name in METRICS:
-        if score := one.score(name):
-            yield f"- {name}: `{score.signature}`"
+            yield markdown(rows)
 
 
 def main() -> None:
