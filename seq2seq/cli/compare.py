@@ -84,10 +84,7 @@ def main(options: CompareOptions) -> None:
         return
     if output.suffix == ".json" and found is not None:
         text = json.dumps(asdict(found), indent=2, ensure_ascii=False) + "\n"
-    try:
-        replace_text(output, text)
-    except OSError as error:
-        raise RunError(f"cannot write --output {output} ({error}): name another") from error
+    replace_text(output, text)
 
 
 def _require_output(output: Path, are_runs: bool) -> None:

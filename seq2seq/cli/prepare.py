@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from seq2seq.cli.settings import hydra_command
 from seq2seq.config import PrepareConfig
-from seq2seq.errors import DataError
 
 
 def main() -> None:
@@ -27,10 +26,4 @@ def run(config: PrepareConfig) -> None:
     engine = engine_of(config.prepare, config.data.processes)
     prepared = prepare(config.data, config.cleaning, config.tokenizer, engine=engine)
     print(in_words(prepared.report), flush=True)
-    try:
-        print(f"the same with plots: {write_page(prepared.folder)}")
-    except OSError as error:
-        raise DataError(
-            f"the corpus is prepared, but its page cannot be written: {error}. Make room or "
-            "correct the folder's permissions"
-        ) from error
+    print(f"the same with plots: {write_page(prepared.folder)}")

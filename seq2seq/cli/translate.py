@@ -261,12 +261,8 @@ def _document(folders: Sequence[Path], options: TranslateOptions, asked: Mapping
     if output is None:
         sys.stdout.buffer.write(document.write(found))
         return
-    try:
-        with atomic_write(output) as written:
-            written.write(document.write(found))
-    except OSError as error:
-        why = f"cannot write {output}: {error}. Correct that, or name another file"
-        raise RunError(why) from error
+    with atomic_write(output) as written:
+        written.write(document.write(found))
 
 
 # The prompt

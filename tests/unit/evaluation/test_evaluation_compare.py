@@ -103,8 +103,12 @@ def test_the_answer_is_written_as_text_and_json(runs, tmp_path, capsys, monkeypa
     monkeypatch.setattr(sys, "argv", [*argv, str(tmp_path / "c.md")])
     command.main()
     assert (tmp_path / "c.md").read_text() == printed
-    faults = {"c.md": "exists already", "c.txt": "ends in .md, .json or .html",
-              "none/c.md": "does not exist: make it", "full.md": "cannot write"}  # fmt: skip
+    faults = {
+        "c.md": "exists already",
+        "c.txt": "ends in .md, .json or .html",
+        "none/c.md": "does not exist: make it",
+        "full.md": "choose another place",
+    }
     monkeypatch.setattr("secrets.token_hex", lambda _: "0123abcd")
     (tmp_path / "full.md.0123abcd.partial").mkdir()  # where it is to be written first
     for output, why in faults.items():
