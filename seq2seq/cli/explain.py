@@ -13,7 +13,7 @@ from yaml import MarkedYAMLError
 
 from seq2seq.cli.names import NEW_MEMBER, unknown
 from seq2seq.config import CorpusConfig
-from seq2seq.errors import ConfigError, UserError, install, nearest
+from seq2seq.errors import ConfigError, install, nearest
 
 HOW = (
     "settings are given as name=value, without spaces, for example model=base; put quotes around "
@@ -35,8 +35,6 @@ def explain(error: Exception, schema: type[Any], groups: Iterable[str] = ()) -> 
 
     `groups` are the groups that have presets.
     """
-    if isinstance(error, UserError):
-        return str(error)
     if isinstance(error, MissingConfigException) and error.options:
         group, _, name = (error.missing_cfg_file or "").rpartition("/")
         extra = name.partition("_")[0]

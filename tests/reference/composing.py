@@ -56,6 +56,8 @@ def explained(*overrides: str, name: str = "train") -> str:
     try:
         _, arguments = read_arguments(overrides, schema, name)
         build(schema, values_of(compose(*arguments, name=name), schema))
-    except (ConfigError, HydraException, OmegaConfBaseException) as error:
+    except ConfigError as error:
+        return str(error)
+    except (HydraException, OmegaConfBaseException) as error:
         return explain(error, schema)
     pytest.fail(f"{overrides} were not refused")
