@@ -92,7 +92,7 @@ def add_option(one: Field[Any], hint: Any, add: Callable[..., argparse.Action]) 
     if kind is bool:
         action = "store_false" if default else "store_true"
         return add(flag_of(one), dest=one.name, action=action, **how)
-    how["type"] = number if kind is float else kind
+    how["type"] = kind
     if one.metadata.get("positional"):
         return add(one.name, metavar=value, nargs="*" if many else "?", **how)
     choices = one.metadata["checks"].choices
@@ -105,14 +105,6 @@ def add_option(one: Field[Any], hint: Any, add: Callable[..., argparse.Action]) 
     elif many:  # the option is repeated
         how["action"] = "append"
     return add(flag_of(one), dest=one.name, metavar=names if names[1:] else names[0], **how)
-
-
-def number(text: str) -> float:
-    """Convert a text to a number; raise ValueError if it is none, such as `nan`."""
-    value = float(text)
-    if value != value:
-        raise ValueError(text)
-    return value
 
 
 def values_of(options: Checked) -> Iterator[tuple[Field[Any], Any]]:

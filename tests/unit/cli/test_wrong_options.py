@@ -44,7 +44,7 @@ $ translate --top-p 2 --sample x
 $ translate --temperature 0 --sample x
     --temperature 0.0 is too small: it must be above 0; for 0 use --beam 1
 $ translate --length-penalty nan x
-    --length-penalty: invalid number value: 'nan'
+    --length-penalty nan is too small: it must be at least 0
 $ translate --length-penalty inf x
     --length-penalty inf sets no limit: give a finite number
 $ translate --length-norm mean x
