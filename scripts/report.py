@@ -1,4 +1,4 @@
-"""Look at runs in a browser: python scripts/report.py runs/NAME [runs/OTHER ...]."""
+"""Look at a run in a browser: python scripts/report.py runs/NAME."""
 
 from seq2seq.cli.report import main
 
