@@ -37,10 +37,6 @@ from seq2seq.serving.service import Service
 
 PAGE = Path(__file__).with_name("page")
 KINDS = {".html": "text/html", ".js": "text/javascript", ".css": "text/css"}
-# Files of the web pages by URL path. The server reads no other file for a request.
-FILES = {"/": PAGE / "index.html", "/attention": PAGE / "attention.html"} | {
-    f"/{file.name}": file for file in PAGE.iterdir() if file.suffix in (".js", ".css")
-}
 # Advice of OWASP's secure headers project for pages that embed nothing and are embedded nowhere.
 HEADERS = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
@@ -156,7 +152,8 @@ def _fixed() -> list[StarletteRoute]:
         "/livez": PlainTextResponse("ok\n"),
         "/openapi.json": JSONResponse(document(APIS)),
     }
-    for path, file in FILES.items():
+    for file in PAGE.iterdir():
+        path = "/" if file.name == "index.html" else f"/{file.name.removesuffix('.html')}"
         answers[path] = Response(file.read_bytes(), media_type=KINDS[file.suffix])
     return [StarletteRoute(path, answer, methods=["GET"]) for path, answer in answers.items()]
 
