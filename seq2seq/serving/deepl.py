@@ -19,7 +19,6 @@ from seq2seq.serving.limits import Refused
 from seq2seq.serving.routes import Call, CompatibleRequest, Route
 from seq2seq.serving.service import NAMES
 
-Flag = Literal["0", "1"] | bool
 Texts = Annotated[
     list[str], Field(min_length=1), BeforeValidator(lambda q: [q] if isinstance(q, str) else q)
 ]
@@ -41,14 +40,14 @@ class DeepLRequest(CompatibleRequest):
     text: Texts
     target_lang: str
     source_lang: str | None = None
-    split_sentences: Literal["0", "1", "nonewlines"] | bool = "1"
-    preserve_formatting: Flag = Field(
+    split_sentences: bool | Literal["nonewlines"] = True
+    preserve_formatting: bool = Field(
         False, description="ignored: the server never corrects formatting"
     )
     formality: str = "default"
     tag_handling: Literal["xml", "html"] | None = None
     glossary_id: str | None = None
-    show_billed_characters: Flag = True
+    show_billed_characters: bool = True
 
 
 class Translated(TypedDict):
@@ -72,7 +71,7 @@ async def translate(call: Call) -> dict[str, list[Translated]]:
     answers: list[Translated] = []
     for text, source, translation in zip(asked.text, sources, translations, strict=True):
         answers.append({"detected_source_language": source.upper(), "text": translation})
-        if asked.show_billed_characters in ("1", True):
+        if asked.show_billed_characters:
             answers[-1]["billed_characters"] = len(text)
     return {"translations": answers}
 
@@ -91,7 +90,7 @@ async def _translations(call: Call, sources: Sequence[str]) -> list[str]:
     asked: DeepLRequest = call.body
     target, html = _code(asked.target_lang), asked.tag_handling == "html"
     models = {one: call.service.choose(one, target) for one in sources if one != target}
-    settings: dict[str, Any] = {"split": asked.split_sentences not in ("0", False)}
+    settings: dict[str, Any] = {"split": asked.split_sentences is not False}
     if asked.glossary_id:
         glossary = _find(call, asked.glossary_id)
         pair = glossary.source_lang, glossary.target_lang
