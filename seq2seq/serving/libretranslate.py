@@ -6,28 +6,25 @@ missing key is 403 and a text that is too long is 413, which LibreTranslate answ
 
 from __future__ import annotations
 
-from typing import Annotated, Any, NotRequired
+from typing import Annotated, Any, Literal, NotRequired
 
 from pydantic import Field, StringConstraints
 from typing_extensions import TypedDict  # pydantic takes typing.TypedDict from Python 3.12 on
 
-from seq2seq.serving.limits import Refused
 from seq2seq.serving.routes import Call, CompatibleRequest, Route
 from seq2seq.serving.service import NAMES
 
 Text = Annotated[str, Field(min_length=1)]
 Code = Annotated[str, StringConstraints(min_length=1, to_lower=True)]
 Texts = Text | Annotated[list[str], Field(min_length=1)]
-MAX_ALTERNATIVES = 10  # of a translation
-FORMATS = ("text", "html")
 
 
 class LibreRequest(CompatibleRequest):
     q: Texts
     source: Code
     target: Code
-    format: str = "text"
-    alternatives: int = 0
+    format: Literal["text", "html"] = "text"
+    alternatives: Annotated[int, Field(le=10)] = 0
     api_key: str | None = None
 
 
@@ -44,10 +41,6 @@ class LibreAnswer(TypedDict):
 
 async def translate(call: Call) -> dict[str, Any]:
     asked: LibreRequest = call.body
-    if asked.alternatives > MAX_ALTERNATIVES:
-        raise Refused(400, f"Invalid request: alternatives parameter must be <= {MAX_ALTERNATIVES}")
-    if asked.format not in FORMATS:
-        raise Refused(400, f"{asked.format} format is not supported")
     texts, source = [asked.q] if isinstance(asked.q, str) else asked.q, asked.source
     answer: dict[str, list[Any]] = {}
     if source == "auto":
