@@ -1,19 +1,12 @@
 "use strict";
 
-function dataOf(figure) {
-  return JSON.parse(figure.querySelector('script[type="application/json"]').textContent);
-}
-
 // Sentences side by side: the order is the reader's.
 for (const part of document.querySelectorAll(".sortable")) {
   const select = part.querySelector("select"), body = part.querySelector("tbody");
-  const sort = () => {
-    const falling = select.value.startsWith("-"), key = select.value.replace("-", "");
-    const rows = [...body.rows];
-    rows.sort((a, b) => (falling ? -1 : 1) * (a.dataset[key] - b.dataset[key]));
-    body.append(...rows);
-  };
-  select.addEventListener("change", sort);
+  select.addEventListener("change", () => {
+    const sign = select.value.startsWith("-") ? -1 : 1, key = select.value.replace("-", "");
+    body.append(...[...body.rows].sort((a, b) => sign * (a.dataset[key] - b.dataset[key])));
+  });
 }
 
 // Samples: one validation at a time, or all.
@@ -36,38 +29,33 @@ for (const part of document.querySelectorAll(".samples")) {
 
 // Attention: small pictures of all heads to choose from, one of them large.
 for (const figure of document.querySelectorAll(".attention")) {
-  const { sentences, layers, heads, aligns } = dataOf(figure);
+  const { sentences, layers, heads, aligns } = JSON.parse(figure.querySelector("script").textContent);
   const select = figure.querySelector("select"), buttons = figure.querySelector(".heads");
   const table = figure.querySelector(".map"), output = figure.querySelector("output");
-  const columns = heads > 1 ? heads + 1 : 1;  // the mean stands first
-  let layer = aligns[0], head = heads > 1 ? aligns[1] : 0, sentence = null;
+  const columns = heads > 1 ? [null, ...Array(heads).keys()] : [0];  // null: the mean of the heads
+  const aligned = heads > 1 ? aligns[1] : 0;
+  let layer = aligns[0], head = aligned, sentence = null;
   const name = (l, h) => `layer ${l}, ${h === null ? "mean of heads" : `head ${h}`}`;
 
   for (const one of sentences) {
     one.weights = Uint8Array.from(atob(one.weights), (c) => c.charCodeAt(0));
-    const option = document.createElement("option");
-    option.textContent = one.text;
-    select.append(option);
+    select.append(cell("option", one.text));
   }
 
   // The weight of target token t on source token s, from 0 to 1.
   function weight(l, h, t, s) {
     const T = sentence.target.length, S = sentence.source.length;
-    const of = (k) => sentence.weights[((l * heads + k) * T + t) * S + s];
-    if (h !== null) return of(h) / 255;
-    let sum = 0;
-    for (let k = 0; k < heads; k++) sum += of(k);
-    return sum / heads / 255;
+    if (h !== null) return sentence.weights[((l * heads + h) * T + t) * S + s] / 255;
+    return columns.slice(1).reduce((sum, k) => sum + weight(l, k, t, s), 0) / heads;
   }
 
   function thumbnail(canvas, l, h) {
-    const T = sentence.target.length, S = sentence.source.length;
-    canvas.width = S;
-    canvas.height = T;
+    canvas.width = sentence.source.length;
+    canvas.height = sentence.target.length;
     const context = canvas.getContext("2d");
     const heat = getComputedStyle(table).getPropertyValue("--heat").trim().split(" ").join(",");
-    for (let t = 0; t < T; t++) {
-      for (let s = 0; s < S; s++) {
+    for (let t = 0; t < canvas.height; t++) {
+      for (let s = 0; s < canvas.width; s++) {
         context.fillStyle = `rgba(${heat},${weight(l, h, t, s)})`;
         context.fillRect(s, t, 1, 1);
       }
@@ -120,18 +108,14 @@ for (const figure of document.querySelectorAll(".attention")) {
 
   function choose() {
     sentence = sentences[select.selectedIndex];
-    buttons.replaceChildren();
-    buttons.style.gridTemplateColumns = `repeat(${columns + 1}, auto)`;
-    buttons.append(cell("span"));
-    for (let column = 0; column < columns; column++) {
-      buttons.append(cell("span", heads > 1 && !column ? "mean" : `head ${Math.max(0, column - 1)}`));
-    }
+    buttons.style.gridTemplateColumns = `repeat(${columns.length + 1}, auto)`;
+    const names = columns.map((h) => cell("span", h === null ? "mean" : `head ${h}`));
+    buttons.replaceChildren(cell("span"), ...names);
     for (let l = 0; l < layers; l++) {
       buttons.append(cell("span", `layer ${l}`));
-      for (let column = 0; column < columns; column++) {
-        const h = heads > 1 ? (column ? column - 1 : null) : 0;
+      for (const h of columns) {
         const button = cell("button"), canvas = document.createElement("canvas");
-        const same = l === aligns[0] && (h === aligns[1] || heads === 1);
+        const same = l === aligns[0] && h === aligned;
         button.type = "button";
         button.dataset.name = name(l, h);
         button.title = name(l, h) + (same ? " (alignments are taken from it)" : "");
