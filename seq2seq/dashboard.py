@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 from seq2seq.errors import UserError, install
 
 NAME = "Translation"
-STEP = "trainer/global_step"
+STEP = "trainer/global_step"  # the x axis of curves; W&B's own step counts rows
 
 
 @dataclass(frozen=True)
@@ -95,15 +96,14 @@ def make_workspace(entity: str, project: str) -> Any:
         UserError: the package wandb-workspaces is missing.
     """
     try:
-        import wandb_workspaces.reports.v2 as package
+        # Its type hints do not list what it has.
+        reports: Any = import_module("wandb_workspaces.reports.v2")
         from wandb_workspaces import workspaces
     except ImportError as error:
         raise UserError(
             "a dashboard is built by the package wandb-workspaces, which is not there: "
             f"{install('dashboard')}"
         ) from error
-
-    reports: Any = package  # its type hints do not list what it has
 
     def shown(panel: Panel) -> Any:
         if panel.kind == "table":

@@ -16,11 +16,11 @@ from urllib.parse import ParseResult, urlparse
 import numpy as np
 
 from seq2seq.config import LoggerConfig
+from seq2seq.dashboard import STEP
 from seq2seq.trackers import Artifact, Histogram, Media, Picture, Table, Tracker, own_id
 
 log = logging.getLogger(__name__)
 
-STEP = "trainer/global_step"  # the x axis of curves; W&B's own step counts rows
 BINS = 32  # bins of a histogram
 START_TIMEOUT = 20  # seconds to wait for W&B before going offline
 FINISH_TIMEOUT = 600  # seconds that uploading may take at the end
