@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import random
 import re
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from seq2seq.data.word_links import Phrase, Span, WordLinks
@@ -48,10 +49,13 @@ def shared_spans(source: str, target: str) -> list[Phrase]:
         if text not in right or not _SIGNS.search(text) or text in ("I", "A"):
             continue
         phrase = Phrase(place, right[text])
-        if found and (longer := _joined(found[-1], phrase, source, target)):
-            found[-1] = longer
-        else:
-            found.append(phrase)
+        if found:
+            last = found[-1]
+            between = source[last.source[1] : place[0]], target[last.target[1] : phrase.target[0]]
+            if between == (" ", " "):  # as in "John Smith"
+                found.pop()
+                phrase = Phrase((last.source[0], place[1]), (last.target[0], phrase.target[1]))
+        found.append(phrase)
     return found
 
 
@@ -59,17 +63,6 @@ def _once(text: str) -> dict[str, Span]:
     places = [(match[0], match.span()) for match in _SHARED.finditer(text)]
     words = [word for word, _ in places]
     return {word: place for word, place in places if words.count(word) == 1}
-
-
-def _joined(first: Phrase, second: Phrase, source: str, target: str) -> Phrase | None:
-    """Join two phrases if a single space separates them on both sides, as in "John Smith"."""
-    between = (
-        source[first.source[1] : second.source[0]],
-        target[first.target[1] : second.target[0]],
-    )
-    if between != (" ", " "):
-        return None
-    return Phrase((first.source[0], second.source[1]), (first.target[0], second.target[1]))
 
 
 def placeholders(source: str, target: str, draw: random.Random, links: WordLinks) -> Pair:
@@ -80,37 +73,27 @@ def placeholders(source: str, target: str, draw: random.Random, links: WordLinks
     chosen = _apart(phrases, draw, draw.choice((1, 1, 1, 2, 2, 3, 4)))
     if 2 * sum(end - start for start, end in (one.source for one in chosen)) > len(source):
         chosen = chosen[:1]  # some words should be left to translate
-    marks = list(zip(chosen, _numbers(len(chosen), draw), strict=True))
-    return (
-        _replaced(source, [(one.source, mark) for one, mark in marks]),
-        _replaced(target, [(one.target, mark) for one, mark in marks]),
-    )
+    return marked(source, target, list(zip(chosen, _numbers(len(chosen), draw), strict=True)))
 
 
 def tags(source: str, target: str, draw: random.Random, links: WordLinks) -> Pair:
     """Put placeholders before and after words and their translations, as markup would be."""
     phrases = links.phrases(source, target) + shared_spans(source, target)
     chosen = _apart(phrases, draw, draw.choice((1, 1, 1, 2)))
-    numbers = iter(_numbers(2 * len(chosen), draw))
-    marks = [(one, f"{next(numbers)}{{}}{next(numbers)}") for one in chosen]
-    return (
-        _replaced(source, [(_with_space(source, one.source), mark) for one, mark in marks]),
-        _replaced(target, [(_with_space(target, one.target), mark) for one, mark in marks]),
+    spaced = (
+        Phrase(_with_space(source, one.source), _with_space(target, one.target)) for one in chosen
     )
+    numbers = iter(_numbers(2 * len(chosen), draw))
+    return marked(source, target, [(one, f"{next(numbers)}{{}}{next(numbers)}") for one in spaced])
 
 
 def terms(source: str, target: str, draw: random.Random, links: WordLinks) -> Pair:
     """Annotate some source words with their translations in the target."""
     phrases = _long(source, links.phrases(source, target))
     chosen = _apart(phrases, draw, draw.choice((1, 1, 1, 2, 2, 3)))
-    edits = [
-        (
-            _with_space(source, one.source),
-            f"{TERM}{{}}{AS} {target[slice(*one.target)]}{END_TERM}",
-        )
-        for one in chosen
-    ]
-    return _replaced(source, edits), target
+    marks = [f"{TERM}{{}}{AS} {target[slice(*one.target)]}{END_TERM}" for one in chosen]
+    spans = [_with_space(source, one.source) for one in chosen]
+    return _replaced(source, zip(spans, marks, strict=True)), target
 
 
 def _long(source: str, phrases: list[Phrase]) -> list[Phrase]:
@@ -143,7 +126,15 @@ def _with_space(text: str, span: Span) -> Span:
     return (start - 1 if text[start - 1 : start] == " " else start), end
 
 
-def _replaced(text: str, edits: list[tuple[Span, str]]) -> str:
+def marked(source: str, target: str, marks: Sequence[tuple[Phrase, str]]) -> Pair:
+    """Replace phrases on both sides; {} in a replacement stands for the old text of the side."""
+    return (
+        _replaced(source, ((one.source, mark) for one, mark in marks)),
+        _replaced(target, ((one.target, mark) for one, mark in marks)),
+    )
+
+
+def _replaced(text: str, edits: Iterable[tuple[Span, str]]) -> str:
     """Replace spans of a text; {} in a replacement stands for the old text of the span."""
     for (start, end), new in sorted(edits, reverse=True):
         text = text[:start] + new.replace("{}", text[start:end]) + text[end:]

@@ -10,7 +10,7 @@ import random
 import re
 from collections.abc import Callable
 
-from seq2seq.data.annotations import shared_spans
+from seq2seq.data.annotations import marked, shared_spans
 from seq2seq.data.corpus import Pair
 from seq2seq.data.word_links import WordLinks
 
@@ -124,13 +124,7 @@ def _signed(source: str, target: str, draw: random.Random, links: WordLinks) -> 
             marks.append(("#", ""))
     else:
         return source, target
-    first, last = draw.choice(marks)
-    return _around(source, one.source, first, last), _around(target, one.target, first, last)
-
-
-def _around(text: str, span: tuple[int, int], first: str, last: str) -> str:
-    start, end = span
-    return f"{text[:start]}{first}{text[start:end]}{last}{text[end:]}"
+    return marked(source, target, [(one, "{}".join(draw.choice(marks)))])
 
 
 def _tagged(source: str, target: str, draw: random.Random, _: WordLinks) -> Pair:
