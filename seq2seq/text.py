@@ -117,13 +117,8 @@ def french_spacing(text: str, narrow: str = " ", wide: str = " ") -> str:
 
 
 STEPS: dict[str, Callable[[str], str]] = {
-    "nfc": nfc,
-    "controls": controls,
-    "spaces": spaces,
-    "quotes": quotes,
-    "marks": marks,
-    "guillemets": guillemets,
-    "french_spacing": french_spacing,
+    step.__name__: step
+    for step in (nfc, controls, spaces, quotes, marks, guillemets, french_spacing)
 }
 
 
