@@ -95,12 +95,7 @@ def sacrebleu_files(name: object, languages: tuple[str, str]) -> tuple[Path, Pat
     from sacrebleu import DATASETS
     from sacrebleu.utils import SACREBLEU_DIR
 
-    if not isinstance(name, str):
-        raise DataError(
-            f"data=sacrebleu reads one test set at a time, and {name} is none: name one, such as "
-            "data.test=wmt15; evaluate the others by commands of their own"
-        )
-    pair = "-".join(languages)
+    name, pair = str(name), "-".join(languages)
     known = [known for known, dataset in DATASETS.items() if pair in dataset.langpairs]
     if name not in known:
         raise DataError(
