@@ -18,9 +18,8 @@ from typing import Any
 
 import datasets
 import huggingface_hub
-from datasets.exceptions import DatasetGenerationError, DatasetNotFoundError
+from datasets.exceptions import DatasetGenerationError
 from datasets.packaged_modules.cache.cache import Cache
-from huggingface_hub.errors import RepositoryNotFoundError, RevisionNotFoundError
 from huggingface_hub.utils.tqdm import disable_progress_bars
 
 from seq2seq.config import CorpusConfig
@@ -34,15 +33,13 @@ TIMEOUT_SECONDS = 5.0  # for the hub's answer
 WORDS = 500  # characters of a library's message that an error quotes
 BATCH = 1000  # rows in memory at once
 DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES)
-LOGIN = "log in if it is not public (hf auth login, or the variable HF_TOKEN)"
-ADVICE: dict[tuple[type[Exception], ...], str] = {  # by the kind of error or its cause
-    (RevisionNotFoundError,): "Correct data.hub_revision",
-    (DatasetNotFoundError, RepositoryNotFoundError):  # gated sets are among these
-        f"Correct data.hub (OWNER/NAME), ask on its page for access, {LOGIN}",
-    (Exception,): "Look at data.hub (OWNER/NAME), data.hub_config and data.hub_revision (a set "
-        "that is made by a script often has its files at data.hub_revision=refs/convert/parquet), "
-        f"name splits that it has (data.train, data.val, data.test), {LOGIN}",
-}  # fmt: skip
+ADVICE = (
+    "Look at data.hub (OWNER/NAME), data.hub_config and data.hub_revision (a set that is made by a "
+    "script often has its files at data.hub_revision=refs/convert/parquet), name splits that it "
+    "has (data.train, data.val, data.test), ask on its page for access, log in if it is not public "
+    "(hf auth login, or the variable HF_TOKEN), or download its files and name their folder: "
+    "data.path=FOLDER"
+)
 
 
 def open_split(corpus: CorpusConfig, split: object) -> datasets.Dataset:
@@ -190,11 +187,8 @@ def _explained(name: str) -> Iterator[None]:
             ) from error
         made = isinstance(error, DatasetGenerationError)  # this kind does not say what failed
         said = textwrap.shorten(str(cause if made else error), WORDS)
-        advice = next(text for kinds, text in ADVICE.items()
-                      if isinstance(error, kinds) or isinstance(cause, kinds))  # fmt: skip
         raise DataError(
-            f"data.hub={name} cannot be read: {type(error).__name__}: {said}. {advice}, or "
-            "download its files and name their folder: data.path=FOLDER"
+            f"data.hub={name} cannot be read: {type(error).__name__}: {said}. {ADVICE}"
         ) from error
 
 

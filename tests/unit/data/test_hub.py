@@ -422,11 +422,6 @@ def test_what_the_hub_refuses_is_explained(said):
     assert "data.path=FOLDER" in script
     assert "https://huggingface.co/datasets/Own/gated to ask for access" in gated
     assert "ask on its page for access, log in" in gated
-    advice = [one.split(". ")[-1] for one in (unknown, revision, gated, config)]
-    assert [one[:30] for one in advice] == [
-        "Correct data.hub (OWNER/NAME),", "Correct data.hub_revision, or ",
-        "Correct data.hub (OWNER/NAME),", "Look at data.hub (OWNER/NAME),",
-    ]  # fmt: skip
 
 
 FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
