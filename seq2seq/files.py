@@ -154,19 +154,14 @@ def sync(path: Path) -> None:
 
 
 @contextmanager
-def lock(
-    path: Path, waiting: Callable[[], None] = lambda: None, seconds: float = -1
-) -> Iterator[bool]:
+def lock(path: Path, waiting: Callable[[], None] = lambda: None) -> Iterator[bool]:
     """Hold a lock while the block runs, so that only one process is in it at a time.
 
     The lock of a killed process is released. On a file system without locks, log a warning and run
     the block without a lock. Yields whether the lock is held.
 
     `path` is an empty file that is not removed. If another process holds the lock, `waiting` is
-    called before waiting, by default without a limit of `seconds`.
-
-    Raises:
-        TimeoutError: another process holds the lock for longer.
+    called before waiting; it may raise an error instead.
     """
     from filelock import FileLock  # loads slowly and is seldom needed
 
@@ -175,9 +170,8 @@ def lock(
         try:
             held.acquire(timeout=0)
         except TimeoutError:
-            if seconds != 0:
-                waiting()
-            held.acquire(timeout=seconds)
+            waiting()
+            held.acquire()
     except OSError as error:
         if error.errno not in NO_LOCKS:
             raise

@@ -21,7 +21,7 @@ import logging
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -146,14 +146,14 @@ def locked(run_dir: Path) -> Iterator[None]:
     Raises:
         RunError: another process trains in the folder.
     """
-    with ExitStack() as held:
-        try:
-            held.enter_context(lock(run_dir / LOCK, seconds=0))
-        except TimeoutError:
-            raise RunError(
-                f"another process trains in {run_dir} now: two would overwrite each other's "
-                "checkpoints. Wait until it ends, or stop it; then give the same command again"
-            ) from None
+
+    def refuse() -> None:
+        raise RunError(
+            f"another process trains in {run_dir} now: two would overwrite each other's "
+            "checkpoints. Wait until it ends, or stop it; then give the same command again"
+        )
+
+    with lock(run_dir / LOCK, refuse):
         for part in (".", "checkpoints", "snapshots", METRICS.parent):
             remove_leftovers(run_dir / part)
         remove_stray_shards(run_dir)

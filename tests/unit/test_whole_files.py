@@ -170,8 +170,11 @@ def test_one_at_a_time(tmp_path):
 
 
 def test_who_has_no_patience_is_told_that_another_is_there(tmp_path):
-    again = lock(tmp_path / ".lock", lambda: pytest.fail("no use in waiting"), seconds=0)
-    with lock(tmp_path / ".lock"), pytest.raises(TimeoutError), again:
+    def refuse() -> None:
+        raise RuntimeError("another is there")
+
+    again = lock(tmp_path / ".lock", refuse)
+    with lock(tmp_path / ".lock"), pytest.raises(RuntimeError, match="another"), again:
         pytest.fail("two at once")
 
 
