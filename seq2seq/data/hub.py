@@ -79,9 +79,7 @@ def read_hub(dataset: datasets.Dataset, columns: tuple[str, str], name: str) -> 
     Raises:
         DataError: a column is missing or holds no text.
     """
-    rows = dataset.with_format("arrow")
-    for first in range(0, len(dataset), BATCH):
-        table = rows[first : first + BATCH]
+    for table in dataset.with_format("arrow").iter(BATCH):
         places = find_columns(table.schema, columns, name)
         for source, target in arrow_rows(table, places, columns, name):
             yield source.strip(), target.strip()

@@ -41,7 +41,6 @@ _HANDLES = "@anna @max_22 @the.real.lea @Support @BBCNews @lemonde @jp @NASA @us
 BULLETS, FACES, HASHTAGS, HANDLES = (
     words.split() for words in (_BULLETS, _FACES, _HASHTAGS, _HANDLES)
 )
-TRADE = ("®", "™", "©")
 
 _END = re.compile(r"\s*(?:[.!?]|\.\.\.)$")
 _INNER = re.compile(r"(?<=[.!?]) (?=[^\W\d_])")  # where the next sentence begins
@@ -115,7 +114,7 @@ def _signed(source: str, target: str, draw: random.Random, links: WordLinks) -> 
         one = draw.choice(names)
         marks = [("#", ""), ("~", ""), ("(", ")"), ("± ", ""), ("≈ ", "")]
         if source[slice(*one.source)].isalpha():
-            trade = draw.choice(TRADE)
+            trade = draw.choice("®™©")
             marks = [("@", ""), ("#", ""), ("", trade), ('"', '"'), ("*", "*"), ("& ", "")]
     elif phrases and '"' not in source + target and "«" not in target:
         one = draw.choice(phrases)

@@ -207,9 +207,8 @@ class Tokenizer:
         """Cut a text into words and symbols; an empty text has none."""
         if not text:
             return []
-        text = " " + text
         words: list[str] = []
-        for piece in self._cut(text) if self._symbols else (text,):
+        for piece in self._cut(" " + text):
             words += (piece,) if piece in self._symbols else WORDS.findall(piece)
         return words
 
