@@ -83,9 +83,7 @@ class TorchEngine:
         return [np.mean(weights, axis=0) for weights in zip(*of_models, strict=True)]
 
 
-def load(
-    paths: Sequence[str | Path], device: str, precision: str, cuda_graphs: bool
-) -> Loaded:
+def load(paths: Sequence[str | Path], device: str, precision: str, cuda_graphs: bool) -> Loaded:
     """Load models as `load_engine` says."""
     chosen = choose_device(device)
     choose_precision(precision, chosen)  # report a mistake before reading anything

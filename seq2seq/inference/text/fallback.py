@@ -7,9 +7,9 @@ expensive, each only for sentences whose translations still have faults.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from seq2seq.data.annotations import PLACEHOLDERS
 from seq2seq.inference.text.agreement import endings
@@ -117,6 +117,18 @@ class Source:
 Candidates = list[Translation]  # of one source, best first
 
 
+class Attempt(NamedTuple):
+    """Another way to translate a source.
+
+    Attributes:
+        pieces: what to translate, each with the prefix of its translation.
+        finish: makes translations of the source from those of the pieces.
+    """
+
+    pieces: list[tuple[str, str]]
+    finish: Callable[[list[Candidates]], Candidates]
+
+
 def retry_faulty(
     pipeline: Pipeline, sources: Sequence[Source], found: Sequence[Candidates]
 ) -> list[Candidates]:
@@ -135,12 +147,17 @@ def retry_faulty(
     several = pipeline.decode.n_best > 1
     results = [_in_order(*each, several) for each in zip(sources, found, strict=True)]
     stand_in = "with placeholders" if pipeline.placeholders else "with its terms"
-    for how, rung in ((stand_in, _replaced), ("in parts", _in_parts)):
+    for how, rung, settings in ((stand_in, _replaced, {}), ("in parts", _in_parts, NO_REPETITION)):
         faults = [source.faults(own[0]) for source, own in zip(sources, results, strict=True)]
-        rows = [i for i, wrong in enumerate(faults) if wrong]
-        others = rung(pipeline, [sources[i] for i in rows], [faults[i] for i in rows])
-        for i, candidates in zip(rows, others, strict=True):
-            best = min([results[i][0], *candidates], key=sources[i].rank)
+        rungs = {i: rung(pipeline, sources[i], wrong) for i, wrong in enumerate(faults) if wrong}
+        attempts = {i: attempt for i, attempt in rungs.items() if attempt is not None}
+        pieces = [piece for attempt in attempts.values() for piece in attempt.pieces]
+        translated = iter(pipeline.again(pieces, **settings))
+        for i, attempt in attempts.items():
+            parts = [next(translated) for _ in attempt.pieces]
+            if not all(parts):  # a piece is longer than the model reads
+                continue
+            best = min([results[i][0], *attempt.finish(parts)], key=sources[i].rank)
             if best is not results[i][0]:
                 noted = best.with_notes(f"{_described(faults[i])}: translated again {how}")
                 results[i] = [noted, *(one for one in results[i] if one.text != best.text)]
@@ -172,55 +189,40 @@ def _in_order(source: Source, candidates: Candidates, several: bool) -> Candidat
     return ordered
 
 
-def _replaced(
-    pipeline: Pipeline, sources: Sequence[Source], wrong: Sequence[Sequence[Fault]]
-) -> list[Candidates]:
-    """Translate the sources with replacements for what got lost."""
-    texts, originals = [], []
-    for source, faults in zip(sources, wrong, strict=True):
-        free = iter(PLACEHOLDERS if pipeline.placeholders else ())
-        text, at, back = "", 0, dict[str, Fault]()
-        for fault in _lost(faults):
-            mark = next(free, "")
-            if mark:
-                back[mark] = fault
-            if word := mark or fault.wanted * (fault.kind == "term"):
-                text += source.text[at : fault.span[0]] + word
-                at = fault.span[1]
-        texts.append((text + source.text[at:], source.prefix) if at else None)
-        originals.append(back)
-    found = iter(pipeline.again([one for one in texts if one]))
-    results: list[Candidates] = []
-    for source, asked, back in zip(sources, texts, originals, strict=True):
-        translated = next(found) if asked else []
-        whole = [one for one in translated if all(one.text.count(mark) == 1 for mark in back)]
-        whole.sort(key=lambda one: source.rank(one.with_text(_filled(one.text, back))))
-        best = [(one, _put_back(pipeline, source, one.text, back)) for one in whole[:1]]
-        results.append([one.with_text(text) for one, text in best])
-    return results
+def _replaced(pipeline: Pipeline, source: Source, faults: Sequence[Fault]) -> Attempt | None:
+    """Translate a source with replacements for what got lost, if there is anything to replace."""
+    free = iter(PLACEHOLDERS if pipeline.placeholders else ())
+    text, at, originals = "", 0, dict[str, Fault]()
+    for fault in _lost(faults):
+        mark = next(free, "")
+        if mark:
+            originals[mark] = fault
+        if word := mark or fault.wanted * (fault.kind == "term"):
+            text += source.text[at : fault.span[0]] + word
+            at = fault.span[1]
+
+    def finish(parts: list[Candidates]) -> Candidates:
+        whole = [one for one in parts[0] if all(one.text.count(mark) == 1 for mark in originals)]
+        if not whole:
+            return []
+        best = min(whole, key=lambda one: source.rank(one.with_text(_filled(one.text, originals))))
+        return [best.with_text(_put_back(pipeline, source, best.text, originals))]
+
+    return Attempt([(text + source.text[at:], source.prefix)], finish) if at else None
 
 
-def _in_parts(
-    pipeline: Pipeline, sources: Sequence[Source], _: Sequence[Sequence[Fault]]
-) -> list[Candidates]:
-    """Translate the sources in parts, unless they have a prefix or one limit for all parts."""
-    layouts = [
-        None if one.prefix or pipeline.decode.max_ratio == 0 else _around(one) or _halves(one.text)
-        for one in sources
-    ]
-    parts = [(piece, "") for layout in layouts if layout for piece in layout.pieces]
-    each = iter(pipeline.again(parts, **NO_REPETITION))
-    results: list[Candidates] = []
-    for layout in layouts:
-        found = [next(each) for _ in layout.pieces] if layout else []
-        if layout is None or not all(found):  # a piece is longer than the model reads
-            results.append([])
-            continue
-        best = [own[0] for own in found]
+def _in_parts(pipeline: Pipeline, source: Source, _: Sequence[Fault]) -> Attempt | None:
+    """Translate a source in parts, unless it has a prefix or one limit for all parts."""
+    if source.prefix or pipeline.decode.max_ratio == 0:
+        return None
+    layout = _around(source) or _halves(source.text)
+
+    def finish(parts: list[Candidates]) -> Candidates:
+        best = [own[0] for own in parts]
         both = zip(layout.pieces, best, strict=True)
-        text = layout.fill([_as_part(piece, one.text) for piece, one in both])
-        results.append([joined(best, text)])
-    return results
+        return [joined(best, layout.fill([_as_part(piece, one.text) for piece, one in both]))]
+
+    return Attempt([(piece, "") for piece in layout.pieces], finish)
 
 
 def _described(faults: Sequence[Fault]) -> str:
@@ -235,9 +237,7 @@ def _signs_and_losses(faults: Sequence[Fault]) -> tuple[list[str], str]:
     return [fault.text for fault in faults if not fault.kind], ", ".join(lost)
 
 
-def _put_back(
-    pipeline: Pipeline, source: Source, text: str, originals: Mapping[str, Fault]
-) -> str:
+def _put_back(pipeline: Pipeline, source: Source, text: str, originals: Mapping[str, Fault]) -> str:
     """Replace placeholders by what they stand for, and let the word before it agree with it."""
     for mark in sorted(originals, key=text.index):
         before, _, after = text.partition(mark)
@@ -263,22 +263,18 @@ def _around(source: Source) -> Layout | None:
     kept = _lost(source.faults(Translation("", None)))
     if not kept:
         return None
-    pieces: list[str] = []
-    gaps = [""]
-    text = source.text
-    starts = [0, *(fault.span[1] for fault in kept)]
-    ends = [*(fault.span[0] for fault in kept), len(text)]
-    for start, end, fault in zip(starts, ends, [*kept, None], strict=True):
-        joints = _JOINTS.fullmatch(text, start, end)
+    text, at, pieces, gaps = source.text, 0, list[str](), [""]
+    for fault in [*kept, Fault("", span=(len(text), len(text)))]:  # the last one is the end
+        joints = _JOINTS.fullmatch(text, at, fault.span[0])
         assert joints is not None  # the pattern takes anything
         if any(map(str.isalpha, joints["core"])):
             pieces.append(joints["core"])
             gaps[-1] += joints["before"]
             gaps.append(joints["after"])
         else:
-            gaps[-1] += text[start:end]
-        if fault is not None:
-            gaps[-1] += fault.wanted
+            gaps[-1] += joints[0]
+        gaps[-1] += fault.wanted
+        at = fault.span[1]
     return Layout(pieces, gaps)
 
 
