@@ -14,7 +14,7 @@ from functools import partial
 from itertools import pairwise
 from typing import Any
 
-from markdown_it import MarkdownIt, rules_inline
+from markdown_it import MarkdownIt
 from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
 
@@ -32,13 +32,6 @@ _BREAK = re.compile(r"<br\s*/?>", re.IGNORECASE)
 _LABEL = re.compile(r"\[(?:!\w+\][ \t]*$|\^[^\]\s]+\]:[ \t]*)")
 _BLOCK = re.compile(r"(?=#{1,6}(?:\s|\Z)|[-+](?:\s|\Z)|>|---)|\d{1,9}(?=[.)](?:\s|\Z))")
 LONGEST = 10_000  # characters of a paragraph; the parser's time grows with their square
-RULES: dict[str, Any] = {
-    "newline": rules_inline.newline, "escape": rules_inline.escape, "entity": rules_inline.entity,
-    "backticks": rules_inline.backtick, "emphasis": rules_inline.emphasis.tokenize,
-    "strikethrough": rules_inline.strikethrough.tokenize, "link": rules_inline.link,
-    "image": rules_inline.image, "autolink": rules_inline.autolink,
-    "html_inline": rules_inline.html_inline,
-}  # fmt: skip
 # Characters of each emphasis mark before and after the position of its token.
 EMPHASIS = {"strong_open": (1, 1), "strong_close": (0, 2), "em_open": (0, 1), "em_close": (0, 1),
             "s_open": (0, 2), "s_close": (0, 2)}  # fmt: skip
@@ -77,8 +70,10 @@ def _parser() -> MarkdownIt:
     """Make a parser that reads blocks, and whose inline rules record their matches (`Found`)."""
     parser = MarkdownIt("commonmark").enable(["table", "strikethrough"])
     parser.disable(["inline", "text_join", "fragments_join"])
-    for name, rule in RULES.items():
-        parser.inline.ruler.at(name, partial(_noted, name, rule))
+    rules = parser.inline.ruler
+    for name, rule in zip(rules.get_active_rules(), rules.getRules(""), strict=True):
+        if name != "text":
+            rules.at(name, partial(_noted, name, rule))
     return parser
 
 
