@@ -21,9 +21,9 @@ from seq2seq.inference.text.step import Attention, Fault, Step
 from seq2seq.inference.translation import Translation
 
 SPACE, NARROW, NO_BREAK = "[ \xa0\u2009\u202f]", "\u202f", "\xa0"
-MONEY = {"$": "dollars?|[A-Z]{2}D", "£": "livres?|GBP|sterling", "€": "euros?|EUR",
-         "¥": "yens?|yuans?|JPY|CNY", "₹": "roupies?|INR"}  # fmt: skip
-UNITS = MONEY | {"%": "pour ?cents?", "°": "degrés?", "°C": "degrés?", "°F": "degrés?"}
+UNITS = {"$": "dollars?|[A-Z]{2}D", "£": "livres?|GBP|sterling", "€": "euros?|EUR",
+         "¥": "yens?|yuans?|JPY|CNY", "₹": "roupies?|INR", "%": "pour ?cents?", "°": "degrés?",
+         "°C": "degrés?", "°F": "degrés?"}  # fmt: skip
 
 # One pass from left to right, so that the digits of a link are no number. No part of the pattern
 # looks far ahead from many places, since one text may have 100,000 characters.

@@ -13,9 +13,8 @@ from pathlib import Path
 from seq2seq.data.annotations import AS, END_TERM, TERM
 from seq2seq.errors import DataError, UserError
 from seq2seq.inference.text.step import Fault, Step
+from seq2seq.inference.text.tags import Span
 from seq2seq.inference.translation import Translation
-
-Span = tuple[int, int]
 
 
 class Terminology(Step):
@@ -77,15 +76,10 @@ class Terminology(Step):
 
     def terms(self, source: str) -> list[tuple[Span, str]]:
         """Return the spans of terms in a source, of overlapping ones the longest, with targets."""
-        if self._pattern is None:
-            return []
-        found = []
-        for match in self._pattern.finditer(source):
-            # The pattern equates some letters that differ in lower case, such as a long s and an s.
-            target = self._targets.get(_key(match[0]))
-            if target is not None:
-                found.append((match.span(), target))
-        return found
+        found = self._pattern.finditer(source) if self._pattern else ()
+        each = ((match.span(), self._targets.get(_key(match[0]))) for match in found)
+        # The pattern equates some letters that differ in lower case, such as a long s and an s.
+        return [(span, target) for span, target in each if target is not None]
 
     def spans(self, source: str) -> list[Span]:
         return [span for span, _ in self.terms(source)]
