@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import accumulate, chain
 
 from seq2seq.inference.text.language import LANGUAGES, foreign
 from seq2seq.inference.text.placeholders import find_items
-from seq2seq.inference.text.tags import BLOCKS, Token, blanked, find_markup, stand_in
+from seq2seq.inference.text.tags import BLOCKS, Span, Token, blanked, find_markup, stand_in
 from seq2seq.inference.translation import Translation, joined
-
-Span = tuple[int, int]
 
 FOREIGN = "no Latin letters: left as it is"
 LONGEST = 20_000  # characters that are cut into sentences at once
@@ -55,15 +53,10 @@ class Layout:
 
         Words are what `str.split` finds in the whole text.
         """
-        numbers: list[int] = []
-        words, inside = 0, False  # so far; whether the next part may continue the last word
-        for place, part in enumerate(chain.from_iterable(zip(self.gaps, parts, strict=False))):
-            if place % 2:
-                numbers.append(words - inside)
-            if part:
-                words += len(part.split()) - (inside and not part[0].isspace())
-                inside = not part[-1].isspace()
-        return numbers
+        both = chain.from_iterable(zip(self.gaps, parts, strict=False))
+        starts = list(accumulate(map(len, both)))[::2]
+        ends = [word.end() for word in re.finditer(r"\S+", self.fill(parts))]
+        return [bisect_right(ends, start) for start in starts]
 
 
 class Segmentation:
@@ -106,9 +99,7 @@ class Segmentation:
 
     def _cut(self, text: str) -> Layout:
         markup = find_markup(text, symbols=self.symbols) if self.protect else []
-        spans: list[Span] = [(0, len(text))]
-        if self.split:
-            spans = list(self._lines(text, markup))
+        spans = list(self._lines(text, markup)) if self.split else [(0, len(text))]
         if self.protect:
             spans = [_without_marker(text, span) for span in spans]
         # Markup is neither read nor cut: a letter that adds no length stands for its characters.
@@ -116,14 +107,9 @@ class Segmentation:
         masked = blanked(text, markup, mark)
         if self.split:
             spans = [part for span in spans for part in self._sentences(masked, mark, span)]
-        pieces: list[Span] = []
-        notes: list[str] = []
-        for span in spans:
-            found, said = self._fitting(masked, mark, _stripped(text, span))
-            pieces += found
-            notes = list(dict.fromkeys([*notes, *said]))
-        if not pieces:
-            return Layout([], [text], notes)
+        found = [self._fitting(masked, mark, _stripped(text, span)) for span in spans]
+        pieces = [piece for own, _ in found for piece in own]
+        notes = list(dict.fromkeys(note for _, own in found for note in own))
         edges = [0, *chain.from_iterable(pieces), len(text)]
         if not self.protect:
             edges[0], edges[-1] = edges[1], edges[-2]
