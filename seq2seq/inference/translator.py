@@ -199,7 +199,9 @@ class Translator:
             RequestError: the prefix contains a banned phrase.
         """
         off = {"protect": protect, "rescue": rescue, "align": align, "split": split}
-        out = _known(without).union(*(OFF[name] for name, on in off.items() if not on))
+        out = set(without)
+        _refuse_unknown("step", out, NAMES)
+        out.update(*(OFF[name] for name, on in off.items() if not on))
         if source_language not in SOURCE_LANGUAGE:
             known = ", ".join(SOURCE_LANGUAGE)
             raise UserError(f"source_language={source_language}: choose {known}")
@@ -307,9 +309,7 @@ class Translator:
 
     def _settings(self, changes: dict[str, Any]) -> DecodeConfig:
         known = [setting.name for setting in dataclasses.fields(DecodeConfig)]
-        for name in changes:
-            if name not in known:
-                raise UserError(f"decode setting {name} is not known: {nearest(name, known)}")
+        _refuse_unknown("decode setting", changes, known)
         given = {name: value for name, value in changes.items() if value is not None}
         if "beam" not in given:  # the beam must hold `n_best` hypotheses
             given["beam"] = max(self.decode.beam, given.get("n_best", 1))
@@ -341,9 +341,7 @@ class Translator:
                     log.warning("further notes are in Translation.notes, and in --json")
 
 
-def _known(names: Iterable[str]) -> frozenset[str]:
-    """Return the names of steps as a set; raise UserError for an unknown name."""
-    for name in (found := frozenset(names)):
-        if name not in NAMES:
-            raise UserError(f"step {name} is not known: {nearest(name, NAMES)}")
-    return found
+def _refuse_unknown(kind: str, names: Iterable[str], known: Sequence[str]) -> None:
+    for name in names:
+        if name not in known:
+            raise UserError(f"{kind} {name} is not known: {nearest(name, known)}")
