@@ -12,7 +12,7 @@
     random_states  torch's random states in each process, of the CPU and of its GPU; other code that
                    draws numbers makes a generator from the run's seed and the place in the data
     model          the raw weights by name
-    optimizer, schedule, scaler, spikes, data: the states of these parts
+    optimizer, scaler, spikes, data: the states of these parts
     ema            the state of the moving average; absent without one
     callbacks      the states of validation and callbacks, by class name
     shards         files of `step-N.shards`, with size and check sum; None without FSDP
@@ -140,7 +140,6 @@ def _state(trainer: Trainer) -> dict[str, Any]:
         "precision": trainer.run.precision,
         "model": trainer.model.state_dict() if whole else {},
         "optimizer": trainer.optimizer.state_dict() if whole else small_state(trainer.optimizer),
-        "schedule": trainer.schedule.state_dict(),
         "scaler": trainer.fabric.strategy.precision.state_dict(),
         "spikes": trainer.spikes.state_dict(),
         "data": trainer.data.state_dict(trainer.step),
@@ -329,12 +328,6 @@ def restore(trainer: Trainer, checkpoint: Checkpoint) -> None:
     # The next save removes all others, also the damaged ones after this one.
     steps = [step_of(file) for file in checkpoint_files(trainer.run.folder)]
     trainer.saved_steps = [step for step in steps if step <= content["step"]][-KEEP:]
-    trainer.schedule.load_state_dict(content["schedule"])
-    schedule = trainer.schedule  # the restored rate is that of the run's former length
-    for group, peak, share in zip(
-        trainer.optimizer.param_groups, schedule.base_lrs, schedule.lr_lambdas, strict=True
-    ):
-        group["lr"] = peak * share(schedule.last_epoch)
     if content["scaler"]:
         trainer.fabric.strategy.precision.load_state_dict(content["scaler"])
     trainer.spikes.load_state_dict(content["spikes"])

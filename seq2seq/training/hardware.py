@@ -150,8 +150,6 @@ def set_up_process(accelerator: str, first: bool = True) -> None:
     for name in ("lightning.fabric", "lightning.pytorch"):  # the second logs for the first, too
         logging.getLogger(name).setLevel(logging.WARNING)
     warnings.filterwarnings("ignore", message=".*LeafSpec.*")
-    # fp16 causes this one when its first steps overflow; the schedule then follows the data.
-    warnings.filterwarnings("ignore", message=".*lr_scheduler.step.. before .optimizer.step.*")
 
 
 def describe_device(accelerator: str) -> str:

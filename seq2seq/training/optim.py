@@ -11,7 +11,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.optim import AdamW, Optimizer
-from torch.optim.lr_scheduler import LambdaLR
 
 from seq2seq.config import OptimConfig
 from seq2seq.inference.engines.torch import cpu_has
@@ -81,11 +80,6 @@ def hidden_matrices(model: nn.Module) -> set[Tensor]:
     """Return the weights of linear maps between hidden states: all but the output projection."""
     linear = (m for m in model.modules() if isinstance(m, nn.Linear) and m is not model.output)
     return {module.weight for module in linear if module.weight.requires_grad}
-
-
-def make_schedule(optimizer: Optimizer, config: OptimConfig, total_steps: int) -> LambdaLR:
-    """Make the schedule of a run of `total_steps`; the lengths of `config` are in steps, too."""
-    return LambdaLR(optimizer, lambda step: share_of_peak(step, config, total_steps))
 
 
 class Muon(Optimizer):

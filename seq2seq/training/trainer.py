@@ -26,7 +26,7 @@ from seq2seq.training.checkpointing import Checkpoint, restore, restore_random_s
 from seq2seq.training.compilation import compile_layers, not_compiled
 from seq2seq.training.loss import TranslationTask
 from seq2seq.training.loss_spikes import GOOD, LossSpikes, report_skipped_step
-from seq2seq.training.optim import make_optimizer, make_schedule
+from seq2seq.training.optim import make_optimizer, peak_learning_rate, share_of_peak
 from seq2seq.training.run_folder import Run
 from seq2seq.training.sharding import full_tensor
 from seq2seq.training.stopping import Interrupted
@@ -89,7 +89,7 @@ class Trainer:
         max_tokens: int,
         seed: int = 1,
     ):
-        self.fabric, self.run, self.config = fabric, run, config
+        self.fabric, self.run, self.config, self.optim = fabric, run, config, optim
         self.seed = seed
         self.callbacks: Sequence[Callback] = ()
         self.trackers: Sequence[Tracker] = ()
@@ -108,7 +108,6 @@ class Trainer:
         if isinstance(self.model, FSDPModule) and config.accumulate > 1:
             self.model.set_reshard_after_forward(False)  # weights are gathered once per update
         self.optimizer = make_optimizer(self.model, optim, self.model.config.d_model)
-        self.schedule = make_schedule(self.optimizer, optim, self.max_steps)
         self.max_tokens, self.expected = max_tokens, max_tokens * config.accumulate
         self.timer = Timer(self.device)
         if config.compile:
@@ -222,10 +221,7 @@ class Trainer:
         return torch.stack([loss.detach(), nll])
 
     def _update(self, losses: Tensor, used: list[Batch]) -> None:
-        """Rescale gradients to the mean loss per target token, clip them, and step.
-
-        The learning rate moves on even if the step is skipped.
-        """
+        """Rescale gradients to the mean loss per target token, clip them, and step."""
         own_tokens = losses.new_full((1,), sum(batch.target_tokens for batch in used))
         loss, nll, tokens = self.sum_over_processes(torch.cat([losses, own_tokens]))
         loss, nll = loss / tokens, nll / tokens
@@ -236,9 +232,13 @@ class Trainer:
         limit = self.config.gradient_clip or math.inf
         norm = full_tensor(torch.nn.utils.clip_grad_norm_(self.model.parameters(), limit))
         self.metrics |= {"train/loss": loss, "train/nll": nll, "optim/grad_norm": norm}
-        self.metrics["optim/lr"] = self.optimizer.param_groups[0]["lr"]
+        peak = peak_learning_rate(self.optim, self.model.config.d_model)
+        rate = self.metrics["optim/lr"] = peak * share_of_peak(
+            self.step, self.optim, self.max_steps
+        )
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
         self._step_unless_bad(nll, norm)
-        self.schedule.step()
 
     def sum_over_processes(self, values: Tensor) -> Tensor:
         """Return the sum of all processes' tensors, on the device; collective."""

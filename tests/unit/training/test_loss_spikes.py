@@ -88,7 +88,8 @@ def test_weights_and_optimiser_are_untouched_and_the_next_step_is_made(
     assert_same(before.values(), after.values())
     assert_same(recorder.moments[1], recorder.moments[2])
     assert not any(before[name].equal(later[name]) for name in before if "weight" in name)
-    assert trainer.step == trainer.schedule.last_epoch == 5
+    assert trainer.step == 5
+    assert trainer.metrics["optim/lr"] == pytest.approx(0.01 * math.sqrt(2 / 5))  # it moves on
     assert all(value.isfinite().all() for value in recorder.weights[-1].values())
 
 
