@@ -163,9 +163,6 @@ class MuonWithAdamW(Optimizer):
     Muon suits matrices between hidden states; embeddings, the output projection, biases and norms
     stay with AdamW.
 
-    Each part keeps its own update rule. Groups and state are shared objects, so both parts see the
-    learning rate that a schedule sets and the state that a checkpoint restores.
-
     Attributes:
         found_inf: see `Muon`.
     """
@@ -173,22 +170,13 @@ class MuonWithAdamW(Optimizer):
     found_inf: Tensor | None = None
 
     def __init__(self, muon: Muon, adamw: AdamW) -> None:
-        self.parts: tuple[Optimizer, ...] = (muon, adamw)
-        super().__init__([group for part in self.parts for group in part.param_groups], {})
-        self._share()
-
-    def _share(self) -> None:
-        groups = iter(self.param_groups)
-        for part in self.parts:
-            part.param_groups = [next(groups) for _ in part.param_groups]
-            part.state = self.state
+        self.muon, self.adamw = muon, adamw
+        super().__init__([*muon.param_groups, *adamw.param_groups], {})
 
     def step(self, closure: None = None) -> None:  # type: ignore[override]
         """Update all weights that have a gradient."""
-        for part in self.parts:
-            part.found_inf = self.found_inf  # type: ignore[attr-defined]
+        matrices, *rest = self.param_groups  # a state that is loaded brings new groups
+        for part, groups in ((self.muon, [matrices]), (self.adamw, rest)):
+            part.param_groups, part.state = groups, self.state
+            part.found_inf = self.found_inf  # type: ignore[union-attr]
             part.step()
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        super().load_state_dict(state_dict)
-        self._share()
