@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 import torch
 from torch import nn
@@ -71,14 +70,3 @@ def _trial(positions: int, max_length: int) -> Batch:
         torch.ones(sentences, length, dtype=torch.long) for length in (source_length, target_length)
     )
     return Batch(source, target, target, source.numel(), target.numel())
-
-
-@contextmanager
-def not_compiled() -> Iterator[None]:
-    """Run layers as if they were not compiled.
-
-    Validation, search and figures would need graphs of their own, and compiling these takes longer
-    than a validation.
-    """
-    with torch.compiler.set_stance("force_eager"):
-        yield

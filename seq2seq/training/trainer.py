@@ -23,7 +23,7 @@ from seq2seq.trackers import Tracker
 from seq2seq.training.averaging import EMA
 from seq2seq.training.callbacks import Callback
 from seq2seq.training.checkpointing import Checkpoint, restore, restore_random_state, save
-from seq2seq.training.compilation import compile_layers, not_compiled
+from seq2seq.training.compilation import compile_layers
 from seq2seq.training.loss import TranslationTask
 from seq2seq.training.loss_spikes import GOOD, LossSpikes, report_skipped_step
 from seq2seq.training.optim import make_optimizer, peak_learning_rate, share_of_peak
@@ -149,7 +149,7 @@ class Trainer:
                 used = self.train_step(batches)
                 self._after_step(used)
                 self._save_or_validate(*flags())
-            with not_compiled():
+            with torch.compiler.set_stance("force_eager"):
                 validation.score_average(self)
                 for callback in self.callbacks:
                     callback.on_train_end(self)
@@ -332,9 +332,13 @@ class Trainer:
         self._saved_at = time.monotonic()
 
     def _validate(self) -> None:
-        """Validate, with the averaged weights if there are any; then save with validated=True."""
+        """Validate, with the averaged weights if there are any; then save with validated=True.
+
+        Compiled layers run as if they were not compiled: graphs for a validation, a search and
+        figures take longer to compile than a validation takes.
+        """
         self.batch = None
-        with self.timer.excluded(), not_compiled():
+        with self.timer.excluded(), torch.compiler.set_stance("force_eager"):
             self.model.eval()
             with nullcontext() if self.ema is None else self.ema.weights_in():
                 self.validation.validate(self)
