@@ -20,7 +20,14 @@ from seq2seq.model.build import build_model
 from seq2seq.model.translation_model import TranslationModel
 from seq2seq.trackers import lineage, make_trackers, require_package
 from seq2seq.training.averaging import Snapshots
-from seq2seq.training.callbacks.make import make_callbacks
+from seq2seq.training.callbacks import Callback
+from seq2seq.training.callbacks.findings import Findings
+from seq2seq.training.callbacks.gradient_norms import GradientNorms
+from seq2seq.training.callbacks.media import Media
+from seq2seq.training.callbacks.profile import Profile
+from seq2seq.training.callbacks.progress import Progress
+from seq2seq.training.callbacks.samples import Samples
+from seq2seq.training.callbacks.throughput import Throughput
 from seq2seq.training.checkpointing import Checkpoint, find_checkpoint
 from seq2seq.training.distributed import check_processes, make_fabric, process_rank
 from seq2seq.training.dry_run import dry_run
@@ -178,14 +185,32 @@ def fit(
         length_ratio=data.length_ratio,
         snapshots=Snapshots(run.folder, run.processes, count, by) if count else None,
     )
-    samples, profile = config.logger.samples, config.trainer.profile
-    trainer.callbacks = make_callbacks(run, data, validation, samples=samples, profile=profile)
+    trainer.callbacks = make_callbacks(config, run, data, validation)
     started = time.monotonic()
     with plain_failures(run.folder, trainer), ending_together():
         trainer.fit(data, validation, config.checkpoint, checkpoint)
     if first:
         finish(trainer, validation, config.data, time.monotonic() - started)
     return max(validation.best, validation.average)
+
+
+def make_callbacks(
+    config: TrainConfig, run: Run, data: TranslationData, validation: Validation
+) -> list[Callback]:
+    """Make the callbacks of a run; each comes after those whose figures it uses."""
+    throughput, norms = Throughput(), GradientNorms()
+    if run.processes.rank != 0:
+        return [throughput, norms]  # these gather figures of all processes
+    translations = Samples(run.folder, config.logger.samples, validation)
+    return [
+        throughput,
+        Progress(validation),
+        translations,
+        *([Profile(run.folder / "profile")] if config.trainer.profile else []),
+        Media(translations, norms, data.prepared.folder / "report.html"),
+        norms,  # after Media: norms forget their figures at the end of a validation
+        Findings(translations, data.prepared.report),
+    ]
 
 
 def known_vocabularies(

@@ -25,11 +25,10 @@ from seq2seq.trackers import Tracker, make_trackers
 from seq2seq.training import run_folder, run_notes
 from seq2seq.training.callbacks.findings import Findings
 from seq2seq.training.callbacks.gradient_norms import GradientNorms
-from seq2seq.training.callbacks.make import make_callbacks
 from seq2seq.training.failures import plain_failures
 from seq2seq.training.run_folder import locked, opened
 from seq2seq.training.run_notes import finish, make_up_for_report, note_beginning
-from seq2seq.training.train import known_vocabularies
+from seq2seq.training.train import known_vocabularies, make_callbacks
 
 VALIDATION = SimpleNamespace(best=3.0, best_step=2, average=-1.0, summary=None, pairs=[])
 
@@ -229,9 +228,7 @@ def test_what_looks_wrong_is_told_whatever_the_logger_is(tmp_path, kind):
     settings = toy_settings(f"logger={kind}")
     run = SimpleNamespace(folder=tmp_path, processes=SimpleNamespace(rank=0))
     prepared = SimpleNamespace(folder=tmp_path, report=None)
-    found = make_callbacks(
-        *(run, SimpleNamespace(prepared=prepared), VALIDATION), samples=4, profile=False
-    )
+    found = make_callbacks(settings, run, SimpleNamespace(prepared=prepared), VALIDATION)
     assert {GradientNorms, Findings} <= {type(one) for one in found}
     assert len(make_trackers(settings.logger, tmp_path, {})) == 1
 
