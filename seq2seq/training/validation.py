@@ -58,7 +58,7 @@ class Validation:
     Attributes:
         best, best_step: best BLEU so far, and its step.
         worse: validations since the best.
-        average, averaged: BLEU and steps of the bundle, if it is an average of several steps.
+        average: BLEU of the bundle, if it is an average of several steps.
         summary: steps and BLEU of the average at the end; None if there is none.
         head: the attention head of the bundle that aligns best.
         latest, translations, seconds: of the last validation: BLEU, translations in the order of
@@ -85,8 +85,6 @@ class Validation:
         self.best = self.average = self.latest = float("-inf")
         self.best_step = self.worse = 0
         self.summary: dict[str, Any] | None = None
-        self.averaged: list[str] = []
-        self._began_at = 0
         self.head = AttentionHead()
         self.translations: list[Translation] = []
         self.signature, self.seconds = "", 0.0
@@ -107,7 +105,6 @@ class Validation:
 
     def begin(self, step: int) -> None:
         """Remove snapshots from after `step`, where training starts; read the bundle, if any."""
-        self._began_at = step
         if self.snapshots is not None:
             self.snapshots.forget_after(step)
         with self.run.processes.failing_together():
@@ -117,7 +114,7 @@ class Validation:
             bundle = read_config(self.bundle_dir / "config.json")
             self.head, made = bundle.alignment, bundle.training
             if "averaged" in made:
-                self.average, self.averaged = made["scores"]["BLEU"], made["averaged"]
+                self.average = made["scores"]["BLEU"]
 
     def validate(self, trainer: Trainer) -> None:
         """Score the model, which is in evaluation mode, and keep it if it is the best; collective.
@@ -144,7 +141,6 @@ class Validation:
         if bleu > self.best:
             self.best, self.best_step, self.worse = bleu, step, 0
             if bleu > self.average:
-                self.averaged = []
                 if half:  # the bundle stores full precision; only the first process writes it
                     keeps = self.run.processes.rank == 0
                     model = gathered_model(trainer.model, torch.device("cpu" if keeps else "meta"))
@@ -234,20 +230,15 @@ class Validation:
         if len(chosen) < 2:
             return
         model, steps = trainer.model, [snapshot.step for snapshot in chosen]
-        names = [f"step {step}" for step in steps]
-        # It was written before the run was killed, and no step was made since.
-        written = self.averaged == names and trainer.step == self._began_at
-        if shipped := self.run.processes.gather(written)[0]:
-            score = self.average
-        else:
-            raw = {name: value.clone() for name, value in unique_weights(model).items()}
-            copy_weights(model, average_weights([snapshot.path for snapshot in chosen]))
-            model.eval()
-            score, _ = self.score(model, trainer.step)
-            if shipped := score > self.best and score >= self.average:
-                self.write_bundle(model, steps[-1], score, averaged=names)
-                self.average, self.averaged = score, names
-            copy_weights(model, raw)
+        raw = {name: value.clone() for name, value in unique_weights(model).items()}
+        copy_weights(model, average_weights([snapshot.path for snapshot in chosen]))
+        model.eval()
+        score, _ = self.score(model, trainer.step)
+        if shipped := score > self.best and score >= self.average:
+            names = [f"step {step}" for step in steps]
+            self.write_bundle(model, steps[-1], score, averaged=names)
+            self.average = score
+        copy_weights(model, raw)
         self.summary = {"steps": steps, "val_bleu": round(score, 4), "shipped": shipped}
         trainer.log({"val/bleu_of_average": score})
         trainer.write_row()
