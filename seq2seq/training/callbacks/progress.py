@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import logging
-import sys
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from datetime import timedelta
-from typing import Any
 
 from tqdm import tqdm
 from tqdm.contrib.logging import logging_redirect_tqdm
@@ -30,33 +28,33 @@ class Progress(Callback):
 
     def __init__(self, validation: Validation) -> None:
         self.validation = validation
-        self.bar: tqdm[Any] | None = None
         self._open = ExitStack()
 
     def on_train_start(self, trainer: Trainer) -> None:
         self._first = trainer.step
         self._started = self._shown = time.monotonic()
-        if sys.stderr.isatty():
-            self._open.enter_context(logging_redirect_tqdm())  # else lines would break the bar
-            self.bar = self._open.enter_context(
-                tqdm(
-                    total=trainer.max_steps,
-                    initial=trainer.step,
-                    dynamic_ncols=True,
-                    bar_format="{percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} [{elapsed}{postfix}]",
-                )
+        self.bar = self._open.enter_context(
+            tqdm(
+                total=trainer.max_steps,
+                initial=trainer.step,
+                disable=None,  # unless standard error is a terminal
+                dynamic_ncols=True,
+                bar_format="{percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} [{elapsed}{postfix}]",
             )
+        )
+        if not self.bar.disable:
+            self._open.enter_context(logging_redirect_tqdm())  # else lines would break the bar
 
     def on_step_end(self, trainer: Trainer, batches: Sequence[Batch]) -> None:
         now = time.monotonic()
-        since = now - self._shown
-        if self.bar is not None and since >= REFRESH:
-            self._draw(trainer)
-        elif self.bar is None and since >= min(max(FIRST, (now - self._started) / 10), LONGEST):
-            log.info("step %d/%d: %s", trainer.step, trainer.max_steps, self._text(trainer))
-        else:
+        pause = min(max(FIRST, (now - self._started) / 10), LONGEST)
+        if now - self._shown < (pause if self.bar.disable else REFRESH):
             return
         self._shown = now
+        if self.bar.disable:
+            log.info("step %d/%d: %s", trainer.step, trainer.max_steps, self._text(trainer))
+        else:
+            self._draw(trainer)
 
     def on_train_end(self, trainer: Trainer) -> None:
         self._draw(trainer)
@@ -65,9 +63,8 @@ class Progress(Callback):
         self._open.close()
 
     def _draw(self, trainer: Trainer) -> None:
-        if self.bar is not None:
-            self.bar.n = trainer.step
-            self.bar.set_postfix_str(self._text(trainer))
+        self.bar.n = trainer.step
+        self.bar.set_postfix_str(self._text(trainer))
 
     def _text(self, trainer: Trainer) -> str:
         """Write the loss of the last step, the last logged speed, best BLEU and time left."""
