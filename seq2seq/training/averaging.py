@@ -40,18 +40,17 @@ class EMA:
         }
 
     @torch.no_grad()
-    def update(self, skipped: Tensor | bool = False) -> None:
+    def update(self, skipped: Tensor) -> None:
         """Update the average after a step.
 
         Args:
             skipped: (), on the device: whether the step was skipped. The host does not wait for it.
         """
         decay = ((1 + self.updates) / (10 + self.updates)).clamp(max=self.decay)
-        made = ~torch.as_tensor(skipped, device=self.updates.device)
-        amount = torch.where(made, 1 - decay, 0.0).float()
+        amount = torch.where(skipped, 0.0, 1 - decay).float()
         for shadow, weight in zip(self.shadow.values(), self.weights.values(), strict=True):
             shadow.lerp_(weight.float(), amount)
-        self.updates += made
+        self.updates += ~skipped
 
     @contextmanager
     @torch.no_grad()

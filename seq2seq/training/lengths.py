@@ -34,13 +34,13 @@ def in_steps(config: TrainConfig, data: TranslationData) -> TrainConfig:
         t = config.trainer
         steps_per_epoch = batches / (t.devices * t.num_nodes * t.accumulate)
         tokens_per_step = tokens / steps_per_epoch
-    found: dict[str, dict[str, Any]] = {"trainer": {}, "optim": {}}
+    groups: dict[str, Any] = {"trainer": config.trainer, "optim": config.optim}
     for (group, name), value in zip(LENGTHS, given, strict=True):
         if value is None:
             continue
         length = Length.parse(value)
-        steps = found[group][name] = length.in_steps(steps_per_epoch, tokens_per_step)
+        steps = length.in_steps(steps_per_epoch, tokens_per_step)
+        groups[group] = replace(groups[group], **{name: steps})
         if length.unit != "steps":
             log.info("length      %s.%s=%s is %s steps", group, name, value, f"{steps:,}")
-    trainer = replace(config.trainer, **found["trainer"])
-    return replace(config, trainer=trainer, optim=replace(config.optim, **found["optim"]))
+    return replace(config, **groups)
