@@ -38,8 +38,7 @@ class Timer:
 
     def restart(self) -> None:
         """Start again from zero."""
-        self._parts = dict.fromkeys(PARTS, 0.0)
-        self._spans: list[tuple[str, Any, Any]] = []  # part, begin, end: not yet added up
+        self._spans: list[tuple[str, Any, Any]] = []  # part, begin, end
         self._count, self._excluded, self._started = 0, 0.0, time.perf_counter()
 
     @contextmanager
@@ -49,8 +48,6 @@ class Timer:
         with record_function(name):
             yield
         self._spans.append((name, begin, self._mark()))
-        if not self._cuda or len(self._spans) > 1000:
-            self._add_up()
 
     @contextmanager
     def excluded(self) -> Iterator[None]:
@@ -70,9 +67,11 @@ class Timer:
     def read(self) -> Times:
         """Return the times since the timer was created or restarted; wait for the GPU."""
         self._wait_for_gpu()
-        self._add_up()
         total = time.perf_counter() - self._started - self._excluded
-        return Times(self._count, total, dict(self._parts))
+        parts = dict.fromkeys(PARTS, 0.0)
+        for name, begin, end in self._spans:
+            parts[name] += begin.elapsed_time(end) / 1000 if self._cuda else end - begin
+        return Times(self._count, total, parts)
 
     def _mark(self) -> Any:
         if not self._cuda:
@@ -80,14 +79,6 @@ class Timer:
         event = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
         event.record()
         return event
-
-    def _add_up(self) -> None:
-        """Add the spans to their parts; wait for spans that the GPU has not finished."""
-        for name, begin, end in self._spans:
-            if self._cuda:
-                end.synchronize()
-            self._parts[name] += begin.elapsed_time(end) / 1000 if self._cuda else end - begin
-        self._spans = []
 
     def _wait_for_gpu(self) -> None:
         if self._cuda:
