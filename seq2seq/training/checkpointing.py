@@ -304,8 +304,7 @@ def restore(trainer: Trainer, checkpoint: Checkpoint) -> None:
         RunError: the data have changed, or the weights belong to another model.
     """
     path, content = checkpoint
-    now = trainer.run.precision
-    then = content.get("precision", now)
+    then, now = content["precision"], trainer.run.precision
     if then != now and trainer.run.processes.rank == 0:
         log.warning(
             "the run computed in %s so far and continues in %s: to keep %s, resume with "

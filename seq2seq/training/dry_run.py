@@ -27,7 +27,6 @@ def dry_run(trainer: Trainer, data: TranslationData) -> None:
     t = trainer.config
     measured = -(-BATCHES // t.accumulate)  # steps, rounded up
     steps = batches / (t.devices * t.num_nodes * t.accumulate)
-    trainer.batch = largest  # the message about lack of memory names it
     with plain_failures(trainer.run.folder, trainer):
         trainer.train_step(repeat(largest))
         trainer.timer.restart()

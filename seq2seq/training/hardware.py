@@ -15,13 +15,7 @@ from typing import TypeVar
 
 import torch
 
-from seq2seq.config import (
-    DataConfig,
-    ModelConfig,
-    TrainConfig,
-    TrainerConfig,
-    TransformerConfig,
-)
+from seq2seq.config import DataConfig, ModelConfig, TrainConfig, TrainerConfig, TransformerConfig
 from seq2seq.cores import keep_freed_memory
 from seq2seq.errors import ConfigError
 from seq2seq.findings.before import SLOWER

@@ -43,13 +43,7 @@ from seq2seq.training.hardware import (
     with_length_multiple,
 )
 from seq2seq.training.lengths import in_steps
-from seq2seq.training.run_folder import (
-    Run,
-    opened,
-    plain_settings,
-    require_unfinished,
-    run_folder,
-)
+from seq2seq.training.run_folder import Run, opened, plain_settings, require_unfinished, run_folder
 from seq2seq.training.run_notes import (
     announce,
     draw_data,
