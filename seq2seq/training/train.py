@@ -14,7 +14,7 @@ import torch
 from seq2seq.bundle.bundle import Bundle
 from seq2seq.config import ModelConfig, TrainConfig
 from seq2seq.data.datamodule import TranslationData
-from seq2seq.data.vocabularies import Vocabularies, missing_files
+from seq2seq.data.vocabularies import Vocabularies
 from seq2seq.errors import RunError
 from seq2seq.model.build import build_model
 from seq2seq.model.translation_model import TranslationModel
@@ -81,7 +81,10 @@ def train(config: TrainConfig) -> float:
         checkpoint = find_checkpoint(folder, settings) if config.resume else None
         bundle = initial_bundle(config) if config.init_from and checkpoint is None else None
         torch.manual_seed(config.seed)
-        data = open_data(config, known_vocabularies(config, folder, bundle))
+        vocabularies = None if bundle is None else bundle.vocabularies
+        if checkpoint is not None:
+            vocabularies = Vocabularies.load(folder)
+        data = open_data(config, vocabularies)
         given, config = config, in_steps(config, data)  # config.yaml keeps lengths as given
         t = config.trainer
         if checkpoint is not None:
@@ -205,18 +208,6 @@ def make_callbacks(
         norms,  # after Media: norms forget their figures at the end of a validation
         Findings(translations, data.prepared.report),
     ]
-
-
-def known_vocabularies(
-    config: TrainConfig, folder: Path, bundle: Bundle | None
-) -> Vocabularies | None:
-    """Return the vocabularies of a bundle or of a resumed run; None = they are yet to be made.
-
-    A run that was killed early may have no vocabulary yet, or only one of two.
-    """
-    if bundle is not None:
-        return bundle.vocabularies
-    return Vocabularies.load(folder) if config.resume and not missing_files(folder) else None
 
 
 def open_data(config: TrainConfig, vocabularies: Vocabularies | None = None) -> TranslationData:

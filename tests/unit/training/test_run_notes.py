@@ -17,8 +17,6 @@ from filelock import FileLock
 
 from seq2seq.config import DataConfig
 from seq2seq.data.sources import settings_of_corpus
-from seq2seq.data.tokenizer import Tokenizer
-from seq2seq.data.vocabularies import Vocabularies
 from seq2seq.errors import RunError
 from seq2seq.files import atomic_write
 from seq2seq.trackers import Tracker, make_trackers
@@ -28,7 +26,7 @@ from seq2seq.training.callbacks.gradient_norms import GradientNorms
 from seq2seq.training.failures import plain_failures
 from seq2seq.training.run_folder import locked, opened
 from seq2seq.training.run_notes import finish, make_up_for_report, note_beginning
-from seq2seq.training.train import known_vocabularies, make_callbacks
+from seq2seq.training.train import make_callbacks
 
 VALIDATION = SimpleNamespace(best=3.0, best_step=2, average=-1.0, summary=None, pairs=[])
 
@@ -87,17 +85,6 @@ def test_a_lengthened_run_has_no_report_of_its_shorter_self(tmp_path, monkeypatc
     data = SimpleNamespace(vocabularies=nothing, prepared=SimpleNamespace(report=None))
     note_beginning(toy_settings(), tmp_path, data, nothing, "CPU")
     assert [path.name for path in tmp_path.iterdir()] == ["config.yaml"]
-
-
-def test_a_run_killed_between_two_vocabularies_makes_both_again(tmp_path):
-    both = Vocabularies(Tokenizer.train(["a b"], 260), Tokenizer.train(["c d"], 260))
-    both.save(tmp_path)
-    config = toy_settings()
-    config.resume = str(tmp_path)
-    found = known_vocabularies(config, tmp_path, None)
-    assert found.content_hash() == both.content_hash()
-    (tmp_path / "tokenizer.target.json").unlink()
-    assert known_vocabularies(config, tmp_path, None) is None
 
 
 def test_trackers_have_the_results_before_the_run_counts_as_finished(tmp_path):
