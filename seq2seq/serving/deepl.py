@@ -65,10 +65,8 @@ async def translate(call: Call) -> dict[str, list[Translated]]:
         raise Refused(400, f"Value for '{refused[0]}' not supported: leave it out.")
     if asked.glossary_id and not asked.source_lang:
         raise Refused(400, "Use of a glossary requires the source_lang parameter to be specified.")
-    service, sources = call.service, [_code(asked.source_lang or "")] * len(asked.text)
-    with service.charge(call.client, asked.text):
-        if not asked.source_lang:
-            sources = await service.in_thread(lambda: [service.detect(t)[0][0] for t in asked.text])
+    with call.service.charge(call.client, asked.text):
+        sources = await _sources(call)
         translations = await _translations(call, sources)
     answers: list[Translated] = []
     for text, source, translation in zip(asked.text, sources, translations, strict=True):
@@ -76,6 +74,15 @@ async def translate(call: Call) -> dict[str, list[Translated]]:
         if asked.show_billed_characters:
             answers[-1]["billed_characters"] = len(text)
     return {"translations": answers}
+
+
+async def _sources(call: Call) -> list[str]:
+    """Return the language of each text, as the request says, or as it is detected."""
+    asked: DeepLRequest = call.body
+    if asked.source_lang:
+        return [_code(asked.source_lang)] * len(asked.text)
+    detect = call.service.detect
+    return await call.service.in_thread(lambda: [detect(text)[0][0] for text in asked.text])
 
 
 async def _translations(call: Call, sources: Sequence[str]) -> list[str]:
