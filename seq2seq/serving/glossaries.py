@@ -56,16 +56,14 @@ class Glossaries:
         self._all: dict[str, Glossary] = {}
         if folder is None:
             return
-        file = folder
         try:
             folder.mkdir(parents=True, exist_ok=True)
             for file in sorted(folder.glob("*.json")):
-                one = TypeAdapter(Glossary).validate_json(file.read_bytes())
+                one = _read(file)
                 self._all[one.glossary_id] = one
         except (OSError, ValueError) as error:
-            why = error if isinstance(error, OSError) else f"{file.name} is not a glossary"
             raise DataError(
-                f"the glossaries in {folder} cannot be read ({why}): correct or move the file, "
+                f"the glossaries in {folder} cannot be read ({error}): correct or move the file, "
                 "or give another folder, --glossaries"
             ) from error
 
@@ -93,3 +91,10 @@ class Glossaries:
         del self._all[one.glossary_id]
         if self._folder is not None:
             (self._folder / f"{one.glossary_id}.json").unlink(missing_ok=True)
+
+
+def _read(file: Path) -> Glossary:
+    try:
+        return TypeAdapter(Glossary).validate_json(file.read_bytes())
+    except ValueError as error:
+        raise ValueError(f"{file.name} is not a glossary") from error
