@@ -152,7 +152,7 @@ def _fixed() -> list[StarletteRoute]:
         "/livez": PlainTextResponse("ok\n"),
         "/openapi.json": JSONResponse(document(APIS)),
     }
-    for file in PAGE.iterdir():
+    for file in (file for file in PAGE.iterdir() if file.suffix in KINDS):
         path = "/" if file.name == "index.html" else f"/{file.name.removesuffix('.html')}"
         answers[path] = Response(file.read_bytes(), media_type=KINDS[file.suffix])
     return [StarletteRoute(path, answer, methods=["GET"]) for path, answer in answers.items()]

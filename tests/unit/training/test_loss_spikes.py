@@ -89,7 +89,9 @@ def test_weights_and_optimiser_are_untouched_and_the_next_step_is_made(
     assert_same(recorder.moments[1], recorder.moments[2])
     assert not any(before[name].equal(later[name]) for name in before if "weight" in name)
     assert trainer.step == 5
-    assert trainer.metrics["optim/lr"] == pytest.approx(0.01 * math.sqrt(2 / 5))  # it moves on
+    rate = trainer.metrics["optim/lr"]
+    assert rate == pytest.approx(0.01 * math.sqrt(2 / 5))  # it moves on
+    assert {group["lr"] for group in trainer.optimizer.param_groups} == {rate}
     assert all(value.isfinite().all() for value in recorder.weights[-1].values())
 
 
