@@ -21,7 +21,7 @@ from seq2seq.errors import RunError, command_line
 from seq2seq.files import replace_text
 
 NAME, DATA_REPORT = "origin.json", "data_report.json"
-LIBRARIES = ("torch", "lightning", "tokenizers", "sacrebleu", "datasets", "numpy")
+LIBRARIES = ("torch", "lightning-fabric", "tokenizers", "sacrebleu", "datasets", "numpy")
 PACKAGE = Path(__file__).resolve().parent
 TIMEOUT_SECONDS = 10  # of a git command
 

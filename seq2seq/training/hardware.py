@@ -141,8 +141,7 @@ def set_up_process(accelerator: str, first: bool = True) -> None:
     # would make new kernels for each batch shape, and training would take three times as long.
     torch.set_float32_matmul_precision("high" if accelerator == "gpu" else "highest")
     # Hide messages that users cannot act on.
-    for name in ("lightning.fabric", "lightning.pytorch"):  # the second logs for the first, too
-        logging.getLogger(name).setLevel(logging.WARNING)
+    logging.getLogger("lightning_fabric").setLevel(logging.WARNING)
     warnings.filterwarnings("ignore", message=".*LeafSpec.*")
 
 

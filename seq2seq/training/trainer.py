@@ -10,7 +10,7 @@ from contextlib import ExitStack, nullcontext
 from typing import Any
 
 import torch
-from lightning.fabric import Fabric
+from lightning_fabric import Fabric
 from torch import Tensor
 from torch.distributed.fsdp import FSDPModule
 

@@ -196,7 +196,7 @@ def machine() -> dict[str, str]:
         "processor": models[0] if models else platform.processor(),
         "instructions": torch.backends.cpu.get_cpu_capability(),
         "torch": torch.__version__,
-        "lightning": version("lightning"),
+        "lightning": version("lightning-fabric"),
         "python": platform.python_version(),
     }
 

@@ -11,8 +11,8 @@ from typing import Any
 from unittest import mock
 
 import torch
-from lightning.fabric import Fabric
-from lightning.fabric.plugins import MixedPrecision
+from lightning_fabric import Fabric
+from lightning_fabric.plugins import MixedPrecision
 from tiny import random_ids, tiny_transformer
 
 from seq2seq.config import CheckpointConfig, OptimConfig, TrainerConfig

@@ -225,7 +225,7 @@ def test_neither_help_nor_a_wrong_command_line_waits_for_torch(tmp_path):
         "    sys.argv = [name, *arguments]\n"
         "    try: import_module('seq2seq.cli.' + name.replace('seq2seq', 'main')).main()\n"
         "    except SystemExit: pass\n"
-        "    slow = {'torch', 'lightning', 'hydra', 'datasets', 'tqdm', 'shtab', 'wandb'}\n"
+        "    slow = {'torch', 'lightning_fabric', 'hydra', 'datasets', 'tqdm', 'shtab', 'wandb'}\n"
         "    if name == 'translate': slow.add('pyarrow')\n"
         "    assert not slow & set(sys.modules), (name, slow & set(sys.modules))"
     )

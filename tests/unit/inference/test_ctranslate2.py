@@ -667,7 +667,7 @@ def test_nothing_waits_for_torch(kind, command, folder, tmp_path, monkeypatch):
     assert found.returncode == 0, found.stderr
     modules = set(found.stdout.splitlines()[-1].split())
     assert "ctranslate2" in modules
-    slow = {"torch", "lightning", "hydra", "datasets", "safetensors", "pyarrow"}
+    slow = {"torch", "lightning_fabric", "hydra", "datasets", "safetensors", "pyarrow"}
     if command == "score":
         slow.remove("pyarrow")  # reads files of pairs
     assert not slow & modules
