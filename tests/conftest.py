@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import random
 import shutil
@@ -93,6 +94,11 @@ def toy_settings(*overrides: str):
 def pytest_xdist_auto_num_workers():
     """One worker more than cores: tests wait for other processes, for pages and for clocks."""
     return (yield) + 1
+
+
+def pytest_collection_finish():
+    """Let collections of garbage pass over what is imported."""
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

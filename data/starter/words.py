@@ -205,7 +205,12 @@ class Lexicon:
 
     def nouns_of(self, *tags: str) -> list[Noun]:
         """Return the nouns with at least one of the tags."""
-        return [noun for noun in self.nouns if noun.is_any(tags)]
+        return self._nouns_with(frozenset(tags))
+
+    def _nouns_with(self, tags: frozenset[str]) -> list[Noun]:
+        if tags not in self._known:
+            self._known[tags] = [noun for noun in self.nouns if noun.is_any(tags)]
+        return self._known[tags]
 
     def noun(self, en: str) -> Noun:
         """Return the noun with this English form."""
@@ -225,11 +230,16 @@ class Lexicon:
 
     def objects_of(self, verb: Verb) -> list[Noun]:
         """Return the nouns that make sense as the object of the verb."""
-        return [noun for noun in self.nouns if noun.is_any(verb.objects)]
+        return self._nouns_with(frozenset(verb.objects))
 
     def adjectives_for(self, noun: Noun, use: str) -> list[Adjective]:
         """Return the adjectives that can describe the noun in the given use."""
         return self._suited[noun.en, use]
+
+    @cached_property
+    def _known(self) -> dict[frozenset[str], list[Noun]]:
+        """The nouns with at least one of some tags, of the tags that were asked for before."""
+        return {}
 
     @cached_property
     def _suited(self) -> dict[tuple[str, str], list[Adjective]]:

@@ -24,7 +24,7 @@ def naive(parts):
     return found
 
 
-@settings(max_examples=80, deadline=None, database=None)
+@settings(max_examples=30, deadline=None, database=None)
 @given(parts=KEYS, machines=st.integers(1, 3))
 def test_rows_that_stood_before(parts, machines, tmp_path_factory):
     folder = tmp_path_factory.mktemp("parts")
