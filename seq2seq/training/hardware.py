@@ -7,7 +7,6 @@ import os
 import platform
 import re
 import sys
-import warnings
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -142,7 +141,6 @@ def set_up_process(accelerator: str, first: bool = True) -> None:
     torch.set_float32_matmul_precision("high" if accelerator == "gpu" else "highest")
     # Hide messages that users cannot act on.
     logging.getLogger("lightning_fabric").setLevel(logging.WARNING)
-    warnings.filterwarnings("ignore", message=".*LeafSpec.*")
 
 
 def describe_device(accelerator: str) -> str:
