@@ -97,7 +97,7 @@ def pytest_xdist_auto_num_workers():
 
 
 def pytest_collection_finish():
-    """Let collections of garbage pass over what is imported."""
+    """Let collections of garbage pass over what is imported, which is large: they are faster."""
     gc.freeze()
 
 

@@ -238,7 +238,7 @@ class Lexicon:
 
     @cached_property
     def _known(self) -> dict[frozenset[str], list[Noun]]:
-        """The nouns with at least one of some tags, of the tags that were asked for before."""
+        """Answers of `_nouns_with`, by tags: the search asks thousands of times for the same."""
         return {}
 
     @cached_property

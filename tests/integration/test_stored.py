@@ -51,6 +51,7 @@ GONE: dict[tuple[str, str], str] = {
     ("files of an evaluation", "groups.tsv"): "the breakdowns of evaluation.json",
     **{("json of evaluation.json", f"files.groups{field}"): "the breakdowns"
        for field in ("", ".fingerprint", ".path")},
+    ("json of origin.json", "starts[].versions.lightning"): "starts[].versions.lightning-fabric",
     ("files of a run", "profile/operators.txt"): "profile/trace.json, at https://ui.perfetto.dev",
     ("json of benchmark.py data", "[].by"): "docs/how-to/prepare.md has those of usual tools",
     **{

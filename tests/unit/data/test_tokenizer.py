@@ -272,7 +272,7 @@ def test_files_and_processes_have_the_same_symbols(kinds, kind, tmp_path):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_starter_corpus_is_encoded_as_by_the_library(kind):
-    texts = starter_texts()[::10]  # all of it would take long
+    texts = starter_texts()[::9]  # both languages, which alternate; all of it would take long
     assert len(texts) > 10_000
     tokenizer = Tokenizer.train(texts[:4000], 1000 if kind != "byte" else 259, kind)
     assert tokenizer.encode(texts) == by_the_library(tokenizer, texts)
